@@ -1,0 +1,56 @@
+"""One attributed graph: the whole of a data set, or one client's part of it."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+Features = NDArray[np.float32] | sparse.csr_array
+
+
+class Role(IntEnum):
+    """What a node is used for."""
+
+    NONE = 0
+    TRAIN = 1
+    VAL = 2
+    TEST = 3
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Graph:
+    """A node-classification graph in arrays.
+
+    Shapes: `x` [num_nodes, num_features], `edge_index` [2, num_edges] (source, target; an undirected edge is two
+    entries), `edge_weight` [num_edges] or None for all ones, `y` [num_nodes] in 0..num_classes-1, or -1 where unknown,
+    `role` [num_nodes] of `Role`, `node_id` [num_nodes]: the node's number in the whole graph.
+    """
+
+    x: Features
+    edge_index: NDArray[np.int64]
+    edge_weight: NDArray[np.float32] | None
+    y: NDArray[np.int64]
+    role: NDArray[np.int8]
+    node_id: NDArray[np.int64]
+    num_classes: int
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes."""
+        return int(self.y.shape[0])
+
+    @property
+    def num_edges(self) -> int:
+        """Number of directed edge entries."""
+        return int(self.edge_index.shape[1])
+
+    @property
+    def num_features(self) -> int:
+        """Number of features of a node."""
+        return int(self.x.shape[1])
+
+    def count(self, role: Role) -> int:
+        """Return how many nodes have `role`."""
+        return int(np.count_nonzero(self.role == role))
