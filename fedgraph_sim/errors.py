@@ -6,4 +6,8 @@ class ConfigError(ValueError):
 
 
 class RunError(RuntimeError):
-    """A run started and failed; the message names the client, round and step (exit code 1)."""
+    """A run started and failed (exit code 1); `details` holds a remote traceback where there is one."""
+
+    def __init__(self, message: str, details: str = "") -> None:
+        super().__init__(message)
+        self.details = details

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-Features = NDArray[np.float32] | sparse.csr_array
+Features: TypeAlias = NDArray[np.float32] | sparse.csr_array
 
 
 class Role(IntEnum):
@@ -25,7 +26,8 @@ class Graph:
 
     Shapes: `x` [num_nodes, num_features], `edge_index` [2, num_edges] (source, target; an undirected edge is two
     entries), `edge_weight` [num_edges] or None for all ones, `y` [num_nodes] in 0..num_classes-1, or -1 where unknown,
-    `role` [num_nodes] of `Role`, `node_id` [num_nodes]: the node's number in the whole graph.
+    `role` [num_nodes] of `Role`, `node_id` [num_nodes]: the node's number in the whole graph, `client` [num_nodes]:
+    the client that the data set itself assigns the node to, or None where it says nothing.
     """
 
     x: Features
@@ -35,6 +37,7 @@ class Graph:
     role: NDArray[np.int8]
     node_id: NDArray[np.int64]
     num_classes: int
+    client: NDArray[np.int64] | None = None
 
     @property
     def num_nodes(self) -> int:

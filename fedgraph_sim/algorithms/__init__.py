@@ -1,0 +1,1 @@
+"""What a round does: one algorithm, one file, one frozen parameter class."""

@@ -1,0 +1,1 @@
+"""Models, optimisers and losses as pure functions of weights, shared by the algorithms."""

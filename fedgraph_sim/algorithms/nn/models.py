@@ -1,0 +1,111 @@
+"""Node classifiers as pure functions ``model(weights, graph, random) -> logits``, weights being a dict of tensors.
+
+Pure functions, because a step may run for one client or, under ``torch.vmap``, for all clients of an actor at once.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from math import sqrt
+
+import torch
+from torch import Tensor
+
+from fedgraph_sim.engine.graph_tensors import GraphTensors
+from fedgraph_sim.engine.random_stream import RandomStream
+from fedgraph_sim.engine.sparse import SparseMatrix
+
+Weights = dict[str, Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model(ABC):
+    """Three layers: two hidden ones, each followed by ReLU and dropout, and a linear head.
+
+    `hidden` is the width of both hidden layers; `dropout` the probability that an entry is dropped in training.
+    """
+
+    hidden: int = 128
+    dropout: float = 0.5
+
+    @abstractmethod
+    def layer(self, name: str, weights: Weights, graph: GraphTensors, h: Tensor | SparseMatrix) -> Tensor:
+        """Return the output [n, hidden] of the hidden layer `name` for its input [n, width], before ReLU."""
+
+    @abstractmethod
+    def layer_shapes(self, width: int) -> dict[str, tuple[int, ...]]:
+        """Return the parameters of a hidden layer with input `width`: a matrix is [width, hidden], a bias [hidden]."""
+
+    def init(self, num_features: int, num_classes: int, generator: torch.Generator) -> Weights:
+        """Draw weights: Glorot-uniform hidden matrices, zero biases, and a head uniform in +-1/sqrt(hidden)."""
+        weights: Weights = {}
+        for name, width in (("conv1", num_features), ("conv2", self.hidden)):
+            for part, shape in self.layer_shapes(width).items():
+                weights[f"{name}.{part}"] = glorot(shape, generator) if len(shape) == 2 else torch.zeros(shape)
+        bound = 1 / sqrt(self.hidden)
+        weights["head.weight"] = uniform((self.hidden, num_classes), bound, generator)
+        weights["head.bias"] = uniform((num_classes,), bound, generator)
+        return weights
+
+    def __call__(self, weights: Weights, graph: GraphTensors, random: RandomStream | None = None) -> Tensor:
+        """Return logits [n, num_classes]; `random` is the dropout's stream in training, None in evaluation."""
+        h: Tensor | SparseMatrix = graph.x
+        for index, name in enumerate(("conv1", "conv2")):
+            h = torch.relu(self.layer(name, weights, graph, h))
+            if random is not None and self.dropout > 0:
+                h = dropout(h, self.dropout, random.fold(index))
+        return h @ weights["head.weight"] + weights["head.bias"]
+
+
+class GCN(Model):
+    """H' = A_hat H W + b with A_hat = D^-1/2 (A + I) D^-1/2, twice, then a head (Kipf and Welling, ICLR 2017)."""
+
+    def layer_shapes(self, width: int) -> dict[str, tuple[int, ...]]:
+        """Return one matrix and one bias."""
+        return {"weight": (width, self.hidden), "bias": (self.hidden,)}
+
+    def layer(self, name: str, weights: Weights, graph: GraphTensors, h: Tensor | SparseMatrix) -> Tensor:
+        """Return A_hat H W + b."""
+        return graph.normalized_adjacency @ (h @ weights[f"{name}.weight"]) + weights[f"{name}.bias"]
+
+
+class SAGE(Model):
+    """H' = H W_self + (D^-1 A) H W_neighbour + b, twice, then a head (Hamilton et al., NeurIPS 2017, mean)."""
+
+    def layer_shapes(self, width: int) -> dict[str, tuple[int, ...]]:
+        """Return the matrices of a node itself and of its neighbours' mean, and one bias."""
+        return {"self.weight": (width, self.hidden), "neighbor.weight": (width, self.hidden), "bias": (self.hidden,)}
+
+    def layer(self, name: str, weights: Weights, graph: GraphTensors, h: Tensor | SparseMatrix) -> Tensor:
+        """Return H W_self + (D^-1 A) H W_neighbour + b."""
+        own = h @ weights[f"{name}.self.weight"] + weights[f"{name}.bias"]
+        return own + graph.mean_adjacency @ (h @ weights[f"{name}.neighbor.weight"])
+
+
+class MLP(Model):
+    """H' = H W + b, twice, then a head: a classifier that sees no edges."""
+
+    def layer_shapes(self, width: int) -> dict[str, tuple[int, ...]]:
+        """Return one matrix and one bias."""
+        return {"weight": (width, self.hidden), "bias": (self.hidden,)}
+
+    def layer(self, name: str, weights: Weights, graph: GraphTensors, h: Tensor | SparseMatrix) -> Tensor:
+        """Return H W + b."""
+        return h @ weights[f"{name}.weight"] + weights[f"{name}.bias"]
+
+
+MODELS: dict[str, type[Model]] = {"gcn": GCN, "sage": SAGE, "mlp": MLP}
+
+
+def dropout(h: Tensor, probability: float, random: RandomStream) -> Tensor:
+    """Zero each entry with `probability` and divide the others by the probability of staying."""
+    return h * random.keep(tuple(h.shape), 1 - probability) / (1 - probability)
+
+
+def uniform(shape: tuple[int, ...], bound: float, generator: torch.Generator) -> Tensor:
+    """Return `shape` draws, uniform in -bound..bound."""
+    return (torch.rand(shape, generator=generator) * 2 - 1) * bound
+
+
+def glorot(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    """Return a matrix, uniform in +-sqrt(6 / (rows + columns)) (Glorot and Bengio, AISTATS 2010, eq. 16)."""
+    return uniform(shape, sqrt(6 / (shape[0] + shape[1])), generator)

@@ -1,0 +1,14 @@
+"""The algorithms by name."""
+
+from fedgraph_sim.algorithms.centralized import Centralized
+from fedgraph_sim.algorithms.fedavg import FedAvg
+from fedgraph_sim.algorithms.fedprox import FedProx
+from fedgraph_sim.algorithms.local import Local
+from fedgraph_sim.engine.algorithm import Algorithm
+
+ALGORITHMS: dict[str, type[Algorithm]] = {
+    "local": Local,
+    "centralized": Centralized,
+    "fedavg": FedAvg,
+    "fedprox": FedProx,
+}

@@ -1,0 +1,94 @@
+"""Lists of what there is, and the parameters of each, taken from the classes."""
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+import click
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+
+@click.command()
+@click.argument("name", required=False)
+def algorithms(name: str | None) -> None:
+    """List the algorithms, or show every parameter of the algorithm NAME."""
+    from fedgraph_sim.algorithms.registry import ALGORITHMS
+
+    _show("algorithm", ALGORITHMS, name)
+
+
+@click.command()
+@click.argument("name", required=False)
+def datasets(name: str | None) -> None:
+    """List the data sets, or show every option of the data set NAME."""
+    from fedgraph_sim.datasets.registry import DATASETS
+
+    _show("dataset", DATASETS, name)
+
+
+@click.command()
+@click.argument("name", required=False)
+def partitioners(name: str | None) -> None:
+    """List the partitioners, or show every option of the partitioner NAME."""
+    from fedgraph_sim.datasets.registry import PARTITIONERS
+
+    _show("partition", PARTITIONERS, name)
+
+
+def _show(kind: str, classes: Mapping[str, Any], name: str | None) -> None:
+    from fedgraph_sim.cli.configuration import find
+
+    console = Console(highlight=False)
+    if name is None:
+        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        for key, model in classes.items():
+            table.add_row(key, model.summary)
+        console.print(table)
+        return
+    model = classes[find(kind, name, classes)]
+    console.print(f"{find(kind, name, classes)}: {model.summary}\n")
+    console.print(parameter_table(kind, model))
+
+
+def parameter_table(kind: str, model: type[BaseModel]) -> Table:
+    """Return a table of the keys of `model` as the config table ``[kind]``: default, values, unit, meaning."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading in ("key", "default", "values", "unit", "meaning"):
+        table.add_column(heading, no_wrap=heading == "key")
+    for key, field in model.model_fields.items():
+        if key != "name":
+            default = "(required)" if field.is_required() else _toml(field.default)
+            extra = field.json_schema_extra
+            unit = str(extra.get("unit", "")) if isinstance(extra, dict) else ""
+            table.add_row(f"{kind}.{key}", default, _values(field), unit, field.description or "")
+    return table
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _values(field: FieldInfo) -> str:
+    choices = [_toml(choice) for part in (field.annotation, *get_args(field.annotation)) for choice in _literals(part)]
+    numbers = [
+        kind.__name__ for kind in (bool, int, float, str) if kind in (field.annotation, *get_args(field.annotation))
+    ]
+    limits = [
+        f"{sign} {getattr(bound, name):g}"
+        for bound in field.metadata
+        for kind, name, sign in ((Ge, "ge", ">="), (Gt, "gt", ">"), (Le, "le", "<="), (Lt, "lt", "<"))
+        if isinstance(bound, kind)
+    ]
+    return ", ".join([" ".join([*numbers, " and ".join(limits)]).strip(), *choices]).strip(", ")
+
+
+def _literals(annotation: Any) -> tuple[Any, ...]:
+    from typing import Literal, get_origin
+
+    return get_args(annotation) if get_origin(annotation) is Literal else ()

@@ -1,0 +1,141 @@
+"""From a TOML file, flags and --set to a validated configuration; errors name the key, the value and a way out."""
+
+import json
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+from pydantic import BaseModel, ValidationError
+
+from fedgraph_sim.algorithms.registry import ALGORITHMS
+from fedgraph_sim.datasets.registry import DATASETS, PARTITIONERS
+from fedgraph_sim.datasets.split import Split
+from fedgraph_sim.engine.config import EngineConfig, EvaluationConfig, RunConfig
+from fedgraph_sim.errors import ConfigError
+
+NAMED: Mapping[str, tuple[Mapping[str, type[BaseModel]], str]] = {
+    "algorithm": (ALGORITHMS, "fedavg"),
+    "dataset": (DATASETS, "csbm"),
+    "partition": (PARTITIONERS, "metis"),
+}
+"""Tables whose class follows from their `name`: the classes by name, and the default."""
+PLAIN: Mapping[str, type[BaseModel]] = {"split": Split, "engine": EngineConfig, "evaluation": EvaluationConfig}
+"""Tables of one class."""
+
+Table = dict[str, Any]
+
+
+def load_config(file: Path | None, flags: Mapping[str, Any], assignments: Iterable[str]) -> RunConfig:
+    """Return the configuration of FILE, overridden by the `flags` that are not None, then by ``key=value`` strings.
+
+    Raises:
+        ConfigError: for the first thing that is wrong.
+    """
+    raw = _read_toml(file) if file is not None else {}
+    for key, value in flags.items():
+        if value is not None:
+            _assign(raw, f"{key}.name" if key in NAMED else key, value)
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"--set {assignment}: write key=value, such as --set algorithm.lr=0.1")
+        _assign(raw, key.strip(), _toml_value(text.strip()))
+    return resolve(raw)
+
+
+def resolve(raw: Table) -> RunConfig:
+    """Validate nested tables as they stand in a TOML file."""
+    tables: Table = dict(raw)
+    for key, (classes, default) in NAMED.items():
+        table = tables.get(key, {})
+        table = {"name": table} if isinstance(table, str) else _table(key, table)
+        name = find(key, table.get("name", default), classes)
+        tables[key] = _validated(classes[name], table | {"name": name}, key)
+    for key, model in PLAIN.items():
+        tables[key] = _validated(model, _table(key, tables.get(key, {})), key)
+    plain = {key: value for key, value in tables.items() if not isinstance(value, BaseModel)}
+    _check_keys(RunConfig, plain, "")
+    try:
+        return RunConfig.model_validate(tables, strict=True)
+    except ValidationError as error:
+        raise _one_sentence(error, "") from error
+
+
+def find(kind: str, name: Any, known: Iterable[str]) -> str:
+    """Return the known name that equals `name`, upper or lower case; else a ConfigError with the nearest one."""
+    by_folded = {candidate.lower(): candidate for candidate in known}
+    folded = str(name).lower()
+    if folded in by_folded:
+        return by_folded[folded]
+    near = get_close_matches(folded, by_folded, n=1, cutoff=0.4)
+    hint = f"did you mean {by_folded[near[0]]}?" if near else f"known are {', '.join(by_folded.values())}"
+    raise ConfigError(f"{kind}={name} is not known; {hint}")
+
+
+def cache_folder() -> Path:
+    """Return where partitions and downloads are kept: FEDGRAPH_CACHE, or the user's cache folder."""
+    return Path(os.environ.get("FEDGRAPH_CACHE") or platformdirs.user_cache_dir("fedgraph-sim")).absolute()
+
+
+def _read_toml(file: Path) -> Table:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{file} is not valid TOML: {error}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read {file}: {error}") from error
+
+
+def _toml_value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text  # a bare word is a string: nobody quotes twice in a shell
+
+
+def _assign(raw: Table, key: str, value: Any) -> None:
+    *path, last = key.split(".")
+    table = raw
+    for part in path:
+        inner = table.setdefault(part, {})
+        if isinstance(inner, str) and part in NAMED:
+            inner = table[part] = {"name": inner}
+        if not isinstance(inner, dict):
+            raise ConfigError(f"{key}={value}: {part} is a value, not a table; see `fedgraph-sim run --help`")
+        table = inner
+    table[last] = value
+
+
+def _table(key: str, value: Any) -> Table:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{key}={value}: must be a table; write [{key}] and its keys below")
+    return value
+
+
+def _check_keys(model: type[BaseModel], table: Table, prefix: str) -> None:
+    for key in table:
+        if key not in model.model_fields:
+            near = get_close_matches(key, model.model_fields, n=1, cutoff=0.4)
+            hint = f"did you mean {prefix}{near[0]}?" if near else f"known are {', '.join(model.model_fields)}"
+            raise ConfigError(f"unknown key {prefix}{key}={table[key]}; {hint}")
+
+
+def _validated(model: type[BaseModel], table: Table, key: str) -> BaseModel:
+    _check_keys(model, table, f"{key}.")
+    try:
+        return model.model_validate_json(json.dumps(table, default=str), strict=True)
+    except ValidationError as error:
+        raise _one_sentence(error, f"{key}.") from error
+
+
+def _one_sentence(error: ValidationError, prefix: str) -> ConfigError:
+    first = error.errors()[0]
+    key = f"{prefix}{first['loc'][0]}" if first["loc"] else prefix.rstrip(".")
+    message = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    value = first["input"]
+    shown = "" if isinstance(value, dict) else f"={value}"
+    return ConfigError(f"{key}{shown}: {message[0].lower()}{message[1:]}")

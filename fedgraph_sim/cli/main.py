@@ -1,0 +1,65 @@
+"""The command group. Commands import what they need when they run, so that ``--help`` answers at once."""
+
+from importlib import import_module
+
+import click
+
+from fedgraph_sim import __version__
+from fedgraph_sim.errors import ConfigError, RunError
+
+COMMANDS = {
+    "run": "Train a federated model and write a run folder.",
+    "partition": "Partition a graph, show what each client got, and keep it for later runs.",
+    "algorithms": "List the algorithms, or show the parameters of one.",
+    "datasets": "List the data sets, or show the options of one.",
+    "partitioners": "List the partitioners, or show the options of one.",
+}
+_MODULES = {"algorithms": "catalog", "datasets": "catalog", "partitioners": "catalog"}
+
+
+class BadInput(click.ClickException):
+    """Input that cannot be used."""
+
+    exit_code = 2
+
+
+class FailedRun(click.ClickException):
+    """A run that started and failed."""
+
+    exit_code = 1
+
+
+class LazyGroup(click.Group):
+    """Imports a command's module when the command is used, and turns the package's errors into exit codes."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the commands in the order in which a newcomer needs them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"fedgraph_sim.cli.{_MODULES.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run a command: exit code 2 for input that cannot be used, 1 for a run that failed."""
+        try:
+            return super().invoke(ctx)
+        except ConfigError as error:
+            raise BadInput(str(error)) from error
+        except RunError as error:
+            raise FailedRun(str(error)) from error
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="fedgraph-sim")
+def main() -> None:
+    """Simulate federated graph learning: many clients, each with a part of a graph, and one server, on Ray."""

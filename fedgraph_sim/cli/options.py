@@ -1,0 +1,39 @@
+"""Options that several commands share."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+_DATA: list[Decorator] = [
+    click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path)),
+    click.option("--dataset", metavar="D", help="Data set; see `fedgraph-sim datasets`.  [default: csbm]"),
+    click.option("--clients", metavar="N", type=int, help="Number of clients.  [default: 10]"),
+    click.option("--partition", metavar="P", help="Partitioner; see `fedgraph-sim partitioners`.  [default: metis]"),
+    click.option("--seed", metavar="S", type=int, help="Seed of every random draw.  [default: 0]"),
+    click.option(
+        "--data-dir",
+        metavar="DIR",
+        type=click.Path(path_type=Path),
+        envvar="FEDGRAPH_DATA",
+        show_envvar=True,
+        help="Folder with raw data sets that are already there.",
+    ),
+    click.option(
+        "--set",
+        "assignments",
+        metavar="KEY=VALUE",
+        multiple=True,
+        help="Set any key of the configuration, such as algorithm.lr=0.1; repeatable, and wins over FILE and flags.",
+    ),
+]
+
+
+def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what decides the clients' data: FILE, --dataset, --clients, --partition, --seed, --data-dir, --set."""
+    for option in reversed(_DATA):
+        command = option(command)
+    return command

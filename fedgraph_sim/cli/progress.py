@@ -1,0 +1,147 @@
+"""Shows a run while it goes on, and what came out of it."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from fedgraph_sim.engine.launch import Run
+from fedgraph_sim.engine.report import Outcome, RoundReport, Started
+
+
+def follow(run: Run) -> Outcome:
+    """Start `run`, show every round on standard error, and the results on standard output when it has ended."""
+    console = Console(stderr=True, highlight=False)
+    announce(run, console)
+    bar = _bar(console)
+    task = bar.add_task("", total=run.job.config.rounds)
+    outcome: Outcome | None = None
+    num_bytes = 0
+    with stop_on_signal(run.stop, console), bar if console.is_terminal else nullcontext():
+        for event in run.events():
+            if isinstance(event, Started):
+                console.print(_device_line(event, run))
+            elif isinstance(event, RoundReport):
+                num_bytes += event.bytes_up + event.bytes_down
+                line = f"{_scores(event)}  {human_bytes(num_bytes)}"
+                bar.update(task, advance=1, description=line)
+                if not console.is_terminal:
+                    console.print(f"round {event.round}/{run.job.config.rounds}  {line}  {event.seconds:.3f} s")
+            else:
+                outcome = event
+    assert outcome is not None
+    conclude(outcome, run.job.folder, console)
+    return outcome
+
+
+def announce(run: Run, console: Console) -> None:
+    """Say what is about to run, and where."""
+    config, info = run.job.config, run.info
+    console.print(
+        f"{config.algorithm.name} on {info.dataset}: {info.num_nodes} nodes, {info.num_edges} edges, "
+        f"{info.num_classes} classes; {info.num_clients} client{'s' * (info.num_clients > 1)} by {info.partition}, "
+        f"{_percent(info.edges_lost, info.num_edges)} of the edges lost; {config.rounds} rounds"
+    )
+    placement = run.job.placement
+    console.print(placement.describe() if placement.actors else "all clients in this process (inline)")
+
+
+def conclude(outcome: Outcome, folder: Path, console: Console) -> None:
+    """Print the results, and where they are."""
+    summary = outcome.summary
+    if outcome.details:
+        console.print(outcome.details, markup=False)
+    if outcome.error:
+        console.print(f"Error: {outcome.error}", markup=False, style="red")
+    if outcome.status == "interrupted":
+        console.print(f"Stopped after round {summary['rounds']}; the results so far are kept.")
+    out = Console(highlight=False)
+    table = Table(box=box.SIMPLE, show_header=False, padding=(0, 2, 0, 0))
+    for key, value in _result_rows(summary):
+        table.add_row(key, value)
+    out.print(table)
+    out.print(f"Results: {os.path.relpath(folder)}", soft_wrap=True)
+    for file, meaning in FILES.items():
+        if (folder / file).exists():
+            out.print(f"  {file:<16} {meaning}", soft_wrap=True)
+    out.print(f"Curves:  tensorboard --logdir {os.path.relpath(folder.parent)}", soft_wrap=True)
+
+
+FILES = {
+    "summary.json": "the run in one screen",
+    "rounds.parquet": "one row per round",
+    "clients.parquet": "one row per client and evaluated round",
+    "ledger.parquet": "one row per message between server and client",
+    "config.toml": "repeats the run: fedgraph-sim run config.toml",
+    "checkpoints": "states of server and clients",
+}
+
+
+@contextmanager
+def stop_on_signal(stop: Callable[[], None], console: Console) -> Iterator[None]:
+    """End after the round under way on the first Ctrl-C or SIGTERM, at once on the second."""
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, signal.default_int_handler)
+        console.print("Stopping after this round; once more to stop at once.")
+        stop()
+
+    previous: dict[signal.Signals, Any] = {each: signal.signal(each, ask) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for each, handler in previous.items():
+            signal.signal(each, handler)
+
+
+def human_bytes(count: float) -> str:
+    """Return a number of bytes in the unit (1000 bytes = 1 kB) that keeps it short."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def _bar(console: Console) -> Progress:
+    columns = (MofNCompleteColumn(), BarColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
+    return Progress("round", *columns, console=console)
+
+
+def _scores(report: RoundReport) -> str:
+    metrics = report.evaluation.metrics if report.evaluation is not None else {}
+    shown = [f"{name.replace('_', ' ')} {_number(metrics[name])}" for name in metrics if not name.endswith("loss")]
+    return "  ".join(text for text in shown if not text.startswith("train"))
+
+
+def _result_rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for key, value in summary.items():
+        if key.startswith(("val_", "test_")):
+            yield f"{key.replace('_', ' ')} at round {summary['best_round']}", _number(value)
+    traffic, seconds = summary["bytes"], summary["seconds"]
+    yield "bytes up, down", f"{human_bytes(traffic['up'])}, {human_bytes(traffic['down'])}"
+    yield "seconds", f"{seconds['startup']:.1f} start-up, {seconds['train']:.1f} training"
+
+
+def _number(value: float | None) -> str:
+    return "not available" if value is None else f"{value:.4f}"
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else "none"
+
+
+def _device_line(event: Started, run: Run) -> str:
+    line = f"devices: {', '.join(sorted(set(event.devices)))}"
+    if run.job.placement.gpus and "cpu" in event.devices:
+        line += " (the actors hold GPU shares, but torch sees no CUDA there: they run on the CPU)"
+    return line

@@ -1,0 +1,66 @@
+"""``fedgraph-sim run``."""
+
+import time
+from pathlib import Path
+
+import click
+
+from fedgraph_sim.cli.options import data_options
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
+
+
+@click.command()
+@data_options
+@click.option("--algorithm", metavar="A", help="Algorithm; see `fedgraph-sim algorithms`.  [default: fedavg]")
+@click.option("--rounds", metavar="R", type=int, help="Number of rounds.  [default: 100]")
+@click.option(
+    "--out",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="Folder of run folders.",
+)
+@click.option("--name", metavar="NAME", help="Name of the run's folder.  [default: time, algorithm and data set]")
+@click.option("--force", is_flag=True, help="Replace a run folder that exists.")
+@click.option("--inline", is_flag=True, help="Run in this process, without Ray: for a debugger; equal results.")
+@click.pass_context
+def run(
+    ctx: click.Context,
+    /,
+    file: Path | None,
+    assignments: tuple[str, ...],
+    data_dir: Path | None,
+    out: Path,
+    name: str | None,
+    force: bool,
+    inline: bool,
+    **flags: str | int | None,
+) -> None:
+    """Train a federated model as FILE (TOML) and the options say, and write a run folder.
+
+    Without anything: FedAvg on a graph that is generated on the spot, 10 clients.
+
+    Every key of FILE and of --set is listed by `fedgraph-sim algorithms NAME`, `datasets NAME` and `partitioners NAME`;
+    the rest are clients, rounds, fraction, seed, split.{kind, train, val, test, stratified},
+    engine.{clients_per_actor, cpus_per_client, gpus_per_client, checkpoint_every} and evaluation.{protocol, every}.
+
+    Exit code: 0 after success, 1 after a failed run, 2 for input that cannot be used, 130 after Ctrl-C; the results so
+    far are kept in each case.
+    """
+    started = time.time()
+    from fedgraph_sim.cli.configuration import cache_folder, load_config
+    from fedgraph_sim.cli.progress import follow
+    from fedgraph_sim.engine.launch import Folders, prepare_run
+
+    config = load_config(file, flags, assignments)
+    name = name or time.strftime(f"%Y%m%d-%H%M%S-{config.algorithm.name}-{config.dataset.name}")
+    folders = Folders(run=(out / name).absolute(), cache=cache_folder(), data=data_dir and data_dir.absolute())
+    prepared = prepare_run(config, folders, inline=inline, force=force, started=started)
+    outcome = follow(prepared)
+    if outcome.status == "failed":
+        ctx.exit(1)
+    if outcome.status == "interrupted":
+        ctx.exit(INTERRUPTED)

@@ -1,0 +1,41 @@
+"""Checks of the user's own arrays; rows are counted from 1."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgraph_sim.errors import ConfigError
+
+
+def finite_features(x: NDArray[Any], path: Path) -> None:
+    """Refuse features [num_nodes, num_features] with NaN or infinite entries, also once they are float32."""
+    with np.errstate(over="ignore"):
+        row = first(~np.isfinite(x.astype(np.float32)).all(axis=1))
+    if row is not None:
+        raise ConfigError(f"{path}: features of node row {row} are NaN or infinite; replace them by finite numbers")
+
+
+def edges_in_range(edge_index: NDArray[Any], num_nodes: int, path: Path) -> None:
+    """Refuse edges [2, num_edges] to nodes that are not there."""
+    row = first(((edge_index < 0) | (edge_index >= num_nodes)).any(axis=0))
+    if row is not None:
+        raise ConfigError(
+            f"{path}: edge {row} joins {edge_index[:, row - 1].tolist()} but nodes are 0 to {num_nodes - 1};"
+            " remove the edge or add the node"
+        )
+
+
+def weights(weight: NDArray[Any], path: Path) -> None:
+    """Refuse edge weights [num_edges] that are negative, NaN or infinite."""
+    row = first(~(np.isfinite(weight) & (weight >= 0)))
+    if row is not None:
+        raise ConfigError(
+            f"{path}: weight of edge row {row} is {weight[row - 1]}; replace it by a finite number that is not negative"
+        )
+
+
+def first(bad: NDArray[Any] | np.bool_) -> int | None:
+    """Return the number, from 1, of the first bad row, or None."""
+    return int(bad.argmax()) + 1 if bad.any() else None

@@ -1,0 +1,105 @@
+"""Synthetic graphs: contextual stochastic block models, alone or several in one graph.
+
+Deshpande et al., Contextual Stochastic Block Models, 2018.
+"""
+
+from pathlib import Path
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from fedgraph_sim.datasets.dataset import Dataset
+from fedgraph_sim.datasets.graph import Graph
+
+Rng = np.random.Generator
+
+
+class Csbm(Dataset):
+    """Communities that are each a contextual stochastic block model of two classes.
+
+    In a community of n nodes: class v = +-1 by a fair coin; an edge with probability (degree + lambda sqrt(degree)) / n
+    inside a class and (degree - lambda sqrt(degree)) / n between classes, where lambda is `edge_signal`; features
+    b = sqrt(mu / n) v u + z / sqrt(p) with z ~ N(0, I_p) and u ~ N(0, I_p / p) drawn once per group. Communities of
+    one group share u, so the same features mean the same class there and something else in another group. Nodes of
+    different communities are joined with a probability that gives `bridge` such edges per node. With one community
+    this is the published model.
+    """
+
+    summary: ClassVar[str] = "synthetic communities that differ in what their features mean; needs no files"
+
+    name: Literal["csbm"] = Field("csbm", description="name of the data set")
+    normalize_features: bool = Field(False, description="shift features to a minimum of 0 and divide rows by their sum")
+    num_nodes: int = Field(2000, ge=2, description="nodes of the graph before the largest component is taken")
+    num_features: int = Field(32, ge=1, description="features of a node (p)")
+    num_communities: int = Field(10, ge=1, description="communities, of equal size")
+    num_groups: int = Field(5, ge=1, description="groups of communities that share the meaning of features")
+    degree: float = Field(10.0, gt=0, description="expected neighbours of a node inside its community")
+    edge_signal: float = Field(1.0, description="strength of the classes in the edges (lambda), at most sqrt(degree)")
+    feature_signal: float = Field(8.0, ge=0, description="strength of the classes in the features (mu)")
+    bridge: float = Field(0.5, ge=0, description="expected neighbours of a node in other communities")
+    seed: int = Field(0, ge=0, description="seed of the graph, whatever the seed of the run")
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if abs(self.edge_signal) > self.degree**0.5:
+            raise ValueError(f"edge_signal={self.edge_signal:g} makes a negative probability; use at most sqrt(degree)")
+        if self.num_communities > self.num_nodes:
+            raise ValueError(f"num_communities={self.num_communities} exceeds num_nodes={self.num_nodes}; lower it")
+        smallest = self.num_nodes // self.num_communities
+        if self.degree + abs(self.edge_signal) * self.degree**0.5 > smallest:
+            raise ValueError(f"degree={self.degree:g} is too high for communities of {smallest} nodes; lower it")
+        return self
+
+    def read(self, data_dir: Path | None, cache_dir: Path) -> Graph:
+        """Return a fresh sample; the same options give the same graph."""
+        rng = np.random.default_rng(self.seed)
+        y = rng.integers(0, 2, self.num_nodes)
+        communities = np.array_split(np.arange(self.num_nodes), self.num_communities)
+        meaning = rng.standard_normal((self.num_groups, self.num_features)) / self.num_features**0.5
+        x = rng.standard_normal((self.num_nodes, self.num_features)) / self.num_features**0.5
+        pairs = [self._bridges(rng, communities)]
+        for index, nodes in enumerate(communities):
+            sign = 2 * y[nodes] - 1
+            x[nodes] += (self.feature_signal / len(nodes)) ** 0.5 * np.outer(sign, meaning[index % self.num_groups])
+            pairs += self._community_edges(rng, nodes, y[nodes])
+        edges = np.concatenate(pairs, axis=1)
+        return Graph(
+            x=x.astype(np.float32),
+            edge_index=np.concatenate([edges, edges[::-1]], axis=1),
+            edge_weight=None,
+            y=y,
+            role=np.zeros(self.num_nodes, dtype=np.int8),
+            node_id=np.arange(self.num_nodes),
+            num_classes=2,
+        )
+
+    def _community_edges(self, rng: Rng, nodes: NDArray[np.int64], y: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        spread = self.edge_signal * self.degree**0.5
+        same, different = ((self.degree + sign * spread) / len(nodes) for sign in (1, -1))
+        first, second = nodes[y == 0], nodes[y == 1]
+        picks = _bernoulli(rng, len(first) * len(second), different)
+        between = np.stack([first[picks // max(len(second), 1)], second[picks % max(len(second), 1)]])
+        return [first[_pairs(rng, len(first), same)], second[_pairs(rng, len(second), same)], between]
+
+    def _bridges(self, rng: Rng, communities: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+        community = np.repeat(np.arange(len(communities)), [len(nodes) for nodes in communities])
+        num_others = self.num_nodes - self.num_nodes / len(communities)
+        if num_others == 0:
+            return np.empty((2, 0), dtype=np.int64)
+        pairs = _pairs(rng, self.num_nodes, self.bridge / num_others)
+        return pairs[:, community[pairs[0]] != community[pairs[1]]]
+
+
+def _bernoulli(rng: Rng, num_trials: int, probability: float) -> NDArray[np.int64]:
+    """Return the indices of the successes among independent trials, without visiting the failures."""
+    count = rng.binomial(num_trials, min(probability, 1.0))
+    return rng.choice(num_trials, size=count, replace=False, shuffle=False)
+
+
+def _pairs(rng: Rng, num_nodes: int, probability: float) -> NDArray[np.int64]:
+    """Return each pair i < j of `num_nodes` nodes independently with `probability`, [2, num_pairs]."""
+    index = _bernoulli(rng, num_nodes * (num_nodes - 1) // 2, probability)
+    j = ((1 + np.sqrt(1 + 8 * index.astype(np.float64))) / 2).astype(np.int64)
+    return np.stack([index - j * (j - 1) // 2, j])

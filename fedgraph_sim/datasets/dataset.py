@@ -1,0 +1,48 @@
+"""What every data set has in common: its options, and the preprocessing that they select."""
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from fedgraph_sim.datasets import preprocess
+from fedgraph_sim.datasets.graph import Graph
+
+
+class Dataset(BaseModel):
+    """A named source of one graph; its fields are the `[dataset]` table of a configuration."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    summary: ClassVar[str]
+
+    name: str = Field(description="name of the data set")
+    largest_component: bool = Field(True, description="keep only the largest weakly connected component")
+    normalize_features: bool = Field(True, description="shift features to a minimum of 0 and divide rows by their sum")
+    undirected: bool = Field(True, description="add the reverse of every edge and drop duplicates")
+    self_loops: bool = Field(False, description="true: exactly one self loop per node; false: none")
+
+    def read(self, data_dir: Path | None, cache_dir: Path) -> Graph:
+        """Return the raw graph. `data_dir` is never written to; downloads go below `cache_dir`."""
+        raise NotImplementedError
+
+    def load(self, data_dir: Path | None, cache_dir: Path) -> Graph:
+        """Return the preprocessed graph, its nodes numbered 0..num_nodes-1.
+
+        Order of the steps: undirected, self loops, largest component, features.
+        Raises `ConfigError` where the raw files are missing or unusable.
+        """
+        graph = self.read(data_dir, cache_dir)
+        if self.undirected:
+            graph = preprocess.symmetrize(graph)
+        graph = preprocess.with_self_loops(graph) if self.self_loops else preprocess.without_self_loops(graph)
+        if self.largest_component:
+            graph = preprocess.largest_component(graph)
+        x = preprocess.normalize_features(graph.x) if self.normalize_features else graph.x
+        return replace(graph, x=preprocess.compact_features(x), node_id=np.arange(graph.num_nodes))
+
+    def fingerprint(self, data_dir: Path | None, cache_dir: Path) -> str:
+        """Return a stable hash of everything that decides what `load` returns."""
+        return hashlib.blake2b(self.model_dump_json().encode(), digest_size=16).hexdigest()

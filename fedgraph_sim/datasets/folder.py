@@ -1,0 +1,86 @@
+"""A graph in the user's own Parquet files."""
+
+import hashlib
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import Field
+
+from fedgraph_sim.datasets import checks, columns, raw
+from fedgraph_sim.datasets.dataset import Dataset
+from fedgraph_sim.datasets.graph import Graph, Role
+
+RESERVED = ("id", "label", "split", "client")
+ROLES = {"train": Role.TRAIN, "val": Role.VAL, "test": Role.TEST}
+
+
+class Folder(Dataset):
+    """A folder with nodes.parquet and edges.parquet.
+
+    nodes.parquet: `id` (integers or text, unique); `label` (integers or text; classes are numbered in sorted order);
+    features: the list column `features`, all lists equally long, or, without it, every other column, in the file's
+    order; optional `split` (train, val, test or null) and `client` (integers or text; clients in sorted order).
+    edges.parquet: `source` and `target` (ids); optional `weight` (not negative).
+    """
+
+    summary: ClassVar[str] = "your own graph: a folder with nodes.parquet and edges.parquet"
+
+    name: Literal["folder"] = Field("folder", description="name of the data set")
+    path: Path = Field(description="the folder")
+    largest_component: bool = Field(False, description="keep only the largest weakly connected component")
+    normalize_features: bool = Field(False, description="shift features to a minimum of 0 and divide rows by their sum")
+
+    def fingerprint(self, data_dir: Path | None, cache_dir: Path) -> str:
+        """Return a hash of the options and of both files' content."""
+        hashes = [raw.own_file_hash(self.path / file) for file in ("nodes.parquet", "edges.parquet")]
+        text = self.model_dump_json(exclude={"path"}) + "".join(hashes)
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+    def read(self, data_dir: Path | None, cache_dir: Path) -> Graph:
+        """Return the graph, every column checked."""
+        path = self.path / "nodes.parquet"
+        nodes = columns.read_table(path, ("id", "label"), min_rows=1)
+        ids = columns.keys(nodes, "id", path)
+        columns.refuse_duplicates(ids, "id", path)
+        y, num_classes = columns.encode(nodes, "label", path)
+        edge_index, weight = _edges(self.path / "edges.parquet", ids)
+        return Graph(
+            x=_features(nodes, path),
+            edge_index=edge_index,
+            edge_weight=weight,
+            y=y,
+            role=_roles(nodes, path),
+            node_id=np.arange(len(y)),
+            num_classes=num_classes,
+            client=columns.encode(nodes, "client", path)[0] if "client" in nodes.column_names else None,
+        )
+
+
+def _edges(path: Path, ids: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.float32] | None]:
+    edges = columns.read_table(path, ("source", "target"), min_rows=0)
+    edge_index = np.stack([columns.positions(edges, end, ids, path) for end in ("source", "target")])
+    if "weight" not in edges.column_names:
+        return edge_index, None
+    weight = columns.numbers(edges, "weight", path)
+    checks.weights(weight, path)
+    return edge_index, weight
+
+
+def _features(nodes: pa.Table, path: Path) -> NDArray[np.float32]:
+    if "features" in nodes.column_names:
+        x = columns.equal_lists(nodes, "features", path)
+    else:
+        names = [name for name in nodes.column_names if name not in RESERVED]
+        columns.refuse_no_features(names, path)
+        x = np.stack([columns.numbers(nodes, name, path) for name in names], axis=1)
+    checks.finite_features(x, path)
+    return x
+
+
+def _roles(nodes: pa.Table, path: Path) -> NDArray[np.int8]:
+    if "split" not in nodes.column_names:
+        return np.zeros(nodes.num_rows, dtype=np.int8)
+    return columns.choices(nodes, "split", {word: int(role) for word, role in ROLES.items()}, path)

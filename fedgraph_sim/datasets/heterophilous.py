@@ -1,0 +1,62 @@
+"""Networks in which neighbours tend to be of different classes.
+
+Platonov et al., A Critical Look at the Evaluation of GNNs under Heterophily, 2023; chameleon and squirrel:
+Rozemberczki et al., Multi-Scale Attributed Node Embedding, 2021.
+"""
+
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fedgraph_sim.datasets import raw
+from fedgraph_sim.datasets.dataset import Dataset
+from fedgraph_sim.datasets.graph import Graph, Role
+
+URL = "https://github.com/yandex-research/heterophilous-graphs/raw/main/data"
+KEYS = ("node_features", "node_labels", "edges", "train_masks", "val_masks", "test_masks")
+
+
+class Heterophilous(Dataset):
+    """A heterophilous network; `own` roles are one of its ten published splits.
+
+    The `-filtered` variants leave out nodes that are copies of other nodes, which leak from train to test.
+    """
+
+    summary: ClassVar[str] = "heterophilous network: neighbours tend to differ in class"
+
+    name: Literal[
+        "roman-empire",
+        "amazon-ratings",
+        "minesweeper",
+        "tolokers",
+        "questions",
+        "chameleon",
+        "squirrel",
+        "chameleon-filtered",
+        "squirrel-filtered",
+    ] = Field(description="which of the networks")
+    normalize_features: bool = Field(False, description="shift features to a minimum of 0 and divide rows by their sum")
+    split_index: int = Field(0, ge=0, le=9, description="which of the ten published splits gives the own roles, 0 to 9")
+
+    def read(self, data_dir: Path | None, cache_dir: Path) -> Graph:
+        """Return the network from its npz file."""
+        stem = self.name.replace("-", "_")
+        file = f"{stem}.npz"
+        places = (f"{stem}/raw", f"HeterophilousGraphDataset/{stem}/raw", self.name, stem, ".")
+        folder = raw.obtain(self.name, files=[file], places=places, url=URL, data_dir=data_dir, cache_dir=cache_dir)
+        arrays = raw.load_npz(folder / file, KEYS)
+        y = arrays["node_labels"].astype(np.int64)
+        role = np.zeros(len(y), dtype=np.int8)
+        for value, key in ((Role.TRAIN, "train_masks"), (Role.VAL, "val_masks"), (Role.TEST, "test_masks")):
+            role[arrays[key][self.split_index]] = value
+        return Graph(
+            x=arrays["node_features"].astype(np.float32),
+            edge_index=np.ascontiguousarray(arrays["edges"].T, dtype=np.int64),
+            edge_weight=None,
+            y=y,
+            role=role,
+            node_id=np.arange(len(y)),
+            num_classes=int(y.max()) + 1,
+        )

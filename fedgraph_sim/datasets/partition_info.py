@@ -1,0 +1,135 @@
+"""Figures of a partition: sizes, what was lost, how much the clients differ."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedgraph_sim.datasets.graph import Graph, Role
+from fedgraph_sim.datasets.subgraph import Subgraph
+
+MAX_CLIENTS_OF_CUT = 500
+
+Counts = tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionInfo:
+    """What `describe` finds; one entry per client in every tuple, edges counted as directed entries.
+
+    `num_nodes`, `num_edges`: of the whole graph. `isolated`: nodes without a neighbour inside their client.
+    `class_counts`: nodes of each class. `edges_lost`: entries of which no client holds both ends. `cut`[i][j]: lost
+    entries from a node of client i to a node of client j; None for more than 500 clients.
+    """
+
+    dataset: str
+    partition: str
+    num_clients: int
+    num_features: int
+    num_classes: int
+    num_nodes: int
+    num_edges: int
+    nodes: Counts
+    edges: Counts
+    train: Counts
+    val: Counts
+    test: Counts
+    isolated: Counts
+    class_counts: tuple[Counts, ...]
+    edges_lost: int
+    cut: tuple[Counts, ...] | None
+
+    @property
+    def size_balance(self) -> float:
+        """Largest number of nodes of a client over the mean number; 1 where all are equal."""
+        return max(self.nodes) * self.num_clients / sum(self.nodes)
+
+    @property
+    def label_divergence(self) -> float:
+        """Mean Jensen-Shannon divergence, base 2, between the label distributions of two clients, in [0, 1].
+
+        ``JS(p, q) = H((p + q) / 2) - (H(p) + H(q)) / 2`` with ``H(p) = -sum p log2 p``, over all pairs of clients that
+        have labelled nodes; 0 where there is no pair. Source: Lin, Divergence Measures Based on the Shannon Entropy,
+        1991.
+        """
+        counts = np.array(self.class_counts, dtype=np.float64).reshape(self.num_clients, self.num_classes)
+        counts = counts[counts.sum(axis=1) > 0]
+        if len(counts) < 2:
+            return 0.0
+        shares = counts / counts.sum(axis=1, keepdims=True)
+        entropy = _entropy(shares)
+        total = 0.0
+        for i in range(len(shares) - 1):
+            mixed = _entropy((shares[i] + shares[i + 1 :]) / 2)
+            total += float((mixed - (entropy[i] + entropy[i + 1 :]) / 2).sum())
+        return max(total / (len(shares) * (len(shares) - 1) / 2), 0.0)
+
+
+class Survey:
+    """Gathers a partition's figures while its clients' subgraphs pass by."""
+
+    def __init__(self, whole: Graph) -> None:
+        self._whole = whole
+        self._held = np.zeros(whole.num_edges, dtype=bool)
+        self._clients: list[dict[str, int | Counts]] = []
+        self._members: list[NDArray[np.int64]] = []
+
+    def add(self, nodes: NDArray[np.int64], part: Subgraph) -> None:
+        """Take note of the next client: its nodes in the whole graph, and its subgraph."""
+        graph = part.graph
+        self._held[part.entries] = True
+        self._members.append(nodes)
+        linked = np.unique(graph.edge_index[:, graph.edge_index[0] != graph.edge_index[1]])
+        self._clients.append(
+            {
+                "nodes": graph.num_nodes,
+                "edges": graph.num_edges,
+                "train": graph.count(Role.TRAIN),
+                "val": graph.count(Role.VAL),
+                "test": graph.count(Role.TEST),
+                "isolated": graph.num_nodes - len(linked),
+                "class_counts": tuple(np.bincount(graph.y[graph.y >= 0], minlength=graph.num_classes).tolist()),
+            }
+        )
+
+    def finish(self, *, dataset: str, partition: str) -> PartitionInfo:
+        """Return the figures of all clients that were added."""
+        names = ("nodes", "edges", "train", "val", "test", "isolated", "class_counts")
+        per_client = {name: tuple(client[name] for client in self._clients) for name in names}
+        return PartitionInfo(
+            dataset=dataset,
+            partition=partition,
+            num_clients=len(self._clients),
+            num_features=self._whole.num_features,
+            num_classes=self._whole.num_classes,
+            num_nodes=self._whole.num_nodes,
+            num_edges=self._whole.num_edges,
+            edges_lost=int(np.count_nonzero(~self._held)),
+            cut=self._cut(),
+            **per_client,  # type: ignore[arg-type]  # names and types are those of the loop above
+        )
+
+    def _cut(self) -> tuple[Counts, ...] | None:
+        if len(self._members) > MAX_CLIENTS_OF_CUT:
+            return None
+        lost = self._whole.edge_index[:, ~self._held]
+        shape = (self._whole.num_nodes, self._whole.num_nodes)
+        entries = sparse.csr_array((np.ones(lost.shape[1], dtype=np.int64), (lost[0], lost[1])), shape=shape)
+        owner = membership(self._members, self._whole.num_nodes)
+        return tuple(tuple(row) for row in (owner.T @ entries @ owner).toarray().tolist())
+
+
+def membership(members: Sequence[NDArray[np.int64]], num_nodes: int) -> sparse.csr_array:
+    """Return the 0/1 matrix [num_nodes, num_clients] of who holds which node."""
+    nodes = np.concatenate(members)
+    clients = np.repeat(np.arange(len(members)), [len(part) for part in members])
+    ones = np.ones(len(nodes), dtype=np.int64)
+    return sparse.csr_array((ones, (nodes, clients)), shape=(num_nodes, len(members)))
+
+
+def _entropy(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    logs = np.log2(shares, out=np.zeros_like(shares), where=shares > 0)
+    entropy: NDArray[np.float64] = -(shares * logs).sum(axis=-1)
+    return entropy

@@ -1,0 +1,1 @@
+"""Ways to divide one graph among clients."""

@@ -1,0 +1,60 @@
+"""Which nodes train a model, which select it and which test it."""
+
+from dataclasses import replace
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from fedgraph_sim.datasets.graph import Graph, Role
+from fedgraph_sim.errors import ConfigError
+
+
+class Split(BaseModel):
+    """Roles of the nodes; its fields are the `[split]` table of a configuration.
+
+    `ratio`: one random order of the labelled nodes of the whole graph; the first are for training, the next for test,
+    the next for validation, so a node has one role in every client that holds it. `own`: the data set's own roles.
+    Source: the protocol of FED-PUB (Baek et al., Personalized Subgraph Federated Learning, 2023).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["ratio", "own"] = Field("ratio", description="random by fractions, or the data set's own roles")
+    train: float = Field(0.2, gt=0, le=1, description="fraction of the labelled nodes that train, in (0, 1]")
+    val: float = Field(0.4, ge=0, le=1, description="fraction of the labelled nodes that validate, in [0, 1]")
+    test: float = Field(0.4, ge=0, le=1, description="fraction of the labelled nodes that test, in [0, 1]")
+    stratified: bool = Field(False, description="apply the fractions to each class on its own")
+
+    @model_validator(mode="after")
+    def _fractions_fit(self) -> Self:
+        total = self.train + self.val + self.test
+        if total > 1 + 1e-9:
+            raise ValueError(f"train + val + test is {total:g}; lower them to at most 1")
+        return self
+
+    def apply(self, graph: Graph, seed: int) -> Graph:
+        """Return the graph with roles. Raises `ConfigError` where no node would train."""
+        if self.kind == "own":
+            if graph.count(Role.TRAIN) == 0:
+                raise ConfigError("split.kind='own' but the data set marks no training nodes; use split.kind='ratio'")
+            return graph
+        rng = np.random.default_rng(seed)
+        role = np.zeros(graph.num_nodes, dtype=np.int8)
+        groups = range(graph.num_classes) if self.stratified else [None]
+        for label in groups:
+            nodes = np.flatnonzero(graph.y >= 0 if label is None else graph.y == label)
+            self._assign(role, rng.permutation(nodes))
+        if not (role == Role.TRAIN).any():
+            labelled = int(np.count_nonzero(graph.y >= 0))
+            raise ConfigError(f"split.train={self.train:g} of {labelled} labelled nodes is no node; raise split.train")
+        return replace(graph, role=role)
+
+    def _assign(self, role: NDArray[np.int8], order: NDArray[np.int64]) -> None:
+        num_train = round(len(order) * self.train)
+        num_test = min(round(len(order) * self.test), len(order) - num_train)
+        end = round(len(order) * min(self.train + self.val + self.test, 1))
+        role[order[:num_train]] = Role.TRAIN
+        role[order[num_train : num_train + num_test]] = Role.TEST
+        role[order[num_train + num_test : end]] = Role.VAL

@@ -1,0 +1,155 @@
+"""The partition store: a folder from which a client's subgraph is read without reading the others'.
+
+nodes.parquet, edges.parquet: one row group per client, edges in local indices · whole_nodes.parquet,
+whole_edges.parquet: the unsplit graph · info.json: the figures of the partition, written last.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fedgraph_sim import __version__
+from fedgraph_sim.datasets.dataset import Dataset
+from fedgraph_sim.datasets.graph import Graph, Role
+from fedgraph_sim.datasets.parquet import GraphFile, write_graphs
+from fedgraph_sim.datasets.partition_info import PartitionInfo, Survey
+from fedgraph_sim.datasets.partitioners.partitioner import Partitioner
+from fedgraph_sim.datasets.split import Split
+from fedgraph_sim.datasets.subgraph import induced_subgraphs
+from fedgraph_sim.seeds import seed_for
+
+__all__ = ["PartitionInfo", "PartitionStore", "prepare"]
+
+VERSION = 1
+
+
+class PartitionStore:
+    """A partitioned graph on disk."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @cached_property
+    def info(self) -> PartitionInfo:
+        """Figures of the partition."""
+        return PartitionInfo(**_tuples(json.loads((self.folder / "info.json").read_text())))
+
+    def load(self, clients: Sequence[int]) -> dict[int, Graph]:
+        """Return the subgraphs of `clients`, reading only theirs."""
+        file = self._open("nodes.parquet", "edges.parquet")
+        return {client: file.read(client) for client in clients}
+
+    def whole(self) -> Graph:
+        """Return the unsplit graph; a node that no client holds has no role."""
+        return self._open("whole_nodes.parquet", "whole_edges.parquet").read(0)
+
+    def is_complete(self) -> bool:
+        """Tell whether all files are there and whole."""
+        try:
+            num_graphs = len(self._open("nodes.parquet", "edges.parquet"))
+            num_wholes = len(self._open("whole_nodes.parquet", "whole_edges.parquet"))
+            return num_graphs == self.info.num_clients and num_wholes == 1
+        except (OSError, ValueError, TypeError, KeyError, pa.ArrowException):
+            return False
+
+    def _open(self, nodes: str, edges: str) -> GraphFile:
+        shape = {"num_features": self.info.num_features, "num_classes": self.info.num_classes}
+        return GraphFile(self.folder / nodes, self.folder / edges, **shape)
+
+    @classmethod
+    def create(
+        cls, folder: Path, graph: Graph, members: Sequence[NDArray[np.int64]], *, dataset: str, partition: str
+    ) -> "PartitionStore":
+        """Write the subgraphs that `members` induce to `folder` and return the store.
+
+        Written beside `folder` and renamed, so that nobody sees half a store; of several processes that create the
+        same store at once, the first wins and the others use its result.
+        """
+        unfinished = folder.with_name(f".{folder.name}-{uuid4().hex}")
+        try:
+            unfinished.mkdir(parents=True)
+            info = _write(unfinished, graph, members, dataset=dataset, partition=partition)
+            (unfinished / "info.json").write_text(json.dumps(asdict(info)))
+            _move(unfinished, folder)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+        return cls(folder)
+
+
+def prepare(
+    dataset: Dataset,
+    split: Split,
+    partitioner: Partitioner,
+    *,
+    num_clients: int,
+    seed: int,
+    data_dir: Path | None,
+    cache_dir: Path,
+) -> tuple[PartitionStore, bool]:
+    """Return the store of this partition, and whether it was there already.
+
+    Raises `ConfigError` where the data set, the split or the partition is impossible.
+    """
+    options = (split.model_dump_json(), partitioner.model_dump_json(), num_clients, seed, __version__, VERSION)
+    text = repr((dataset.fingerprint(data_dir, cache_dir), *options))
+    key = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+    store = PartitionStore(cache_dir / "partitions" / key)
+    if store.is_complete():
+        return store, True
+    graph = split.apply(dataset.load(data_dir, cache_dir), seed_for(seed, "split"))
+    members = partitioner.assign(graph, num_clients, seed_for(seed, "partition"))
+    names = {"dataset": dataset.name, "partition": partitioner.name}
+    return PartitionStore.create(store.folder, graph, members, **names), False
+
+
+def _write(
+    folder: Path, graph: Graph, members: Sequence[NDArray[np.int64]], *, dataset: str, partition: str
+) -> PartitionInfo:
+    survey = Survey(graph)
+
+    def surveyed() -> Iterator[Graph]:
+        for nodes, part in zip(members, induced_subgraphs(graph, members), strict=True):
+            survey.add(nodes, part)
+            yield part.graph
+
+    write_graphs(folder / "nodes.parquet", folder / "edges.parquet", surveyed())
+    write_graphs(
+        folder / "whole_nodes.parquet", folder / "whole_edges.parquet", [_without_unheld_roles(graph, members)]
+    )
+    return survey.finish(dataset=dataset, partition=partition)
+
+
+def _without_unheld_roles(graph: Graph, members: Sequence[NDArray[np.int64]]) -> Graph:
+    held = np.zeros(graph.num_nodes, dtype=bool)
+    held[np.concatenate(members)] = True
+    return replace(graph, role=np.where(held, graph.role, Role.NONE).astype(np.int8))
+
+
+def _move(unfinished: Path, folder: Path) -> None:
+    if folder.exists() and not PartitionStore(folder).is_complete():
+        damaged = folder.with_name(f"{unfinished.name}-damaged")
+        with suppress(FileNotFoundError):  # another process was faster
+            folder.rename(damaged)
+        shutil.rmtree(damaged, ignore_errors=True)
+    try:
+        unfinished.rename(folder)
+    except OSError:  # another process was first
+        if not PartitionStore(folder).is_complete():
+            raise
+
+
+def _tuples(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_tuples(item) for item in value)
+    return {key: _tuples(item) for key, item in value.items()} if isinstance(value, dict) else value

@@ -1,0 +1,103 @@
+"""The interface of an algorithm: a server's round in straight lines, and the client steps that it calls."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import MethodType
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
+
+from pydantic import BaseModel, ConfigDict
+
+from fedgraph_sim.engine.graph_tensors import GraphTensors
+from fedgraph_sim.engine.random_stream import RandomStream
+from fedgraph_sim.engine.tree import Tree
+
+if TYPE_CHECKING:
+    from fedgraph_sim.engine.federation import Federation
+
+
+@dataclass
+class Client:
+    """What a client step sees: its own graph, its own state, this call's random stream, and nothing else.
+
+    `state` is a tree that stays in the client's process from call to call: personal layers, optimiser moments, masks.
+    """
+
+    graph: GraphTensors
+    random: RandomStream
+    state: dict[str, Tree] = field(default_factory=dict)
+
+
+ClientStep = Callable[[Client, Any], Tree]
+"""A method that runs where the client lives: ``step(client, message) -> reply``, message and reply being trees.
+
+A step never edits a tensor that it received: others may be reading it.
+"""
+
+Step = TypeVar("Step", bound=Callable[..., Tree])
+
+
+@overload
+def client_step(function: Step, /) -> Step: ...
+@overload
+def client_step(*, batched: bool) -> Callable[[Step], Step]: ...
+def client_step(function: Step | None = None, /, *, batched: bool = False) -> Step | Callable[[Step], Step]:
+    """Mark a method as a client step.
+
+    ``batched=True`` promises that the step is a pure function of tensors, with no branch on a tensor's value, so that
+    all clients of an actor may run in one computation.
+    """
+
+    def mark(step: Step) -> Step:
+        step.__dict__["batched"] = batched
+        return step
+
+    return mark(function) if function is not None else mark
+
+
+def is_batched(step: ClientStep) -> bool:
+    """Tell whether a client step may run for many clients in one computation."""
+    marks = step.__func__.__dict__ if isinstance(step, MethodType) else step.__dict__
+    if "batched" not in marks:
+        raise TypeError(f"{step.__name__} is not a client step; mark it with @client_step")
+    return bool(marks["batched"])
+
+
+class Algorithm(BaseModel, ABC):
+    """Hyper-parameters (the fields, which are also the ``[algorithm]`` table of a config) and the text of one round.
+
+    There is no other state: the server's is a tree that goes into a round and comes out of it, a client's stays in its
+    own process.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    summary: ClassVar[str]
+    """One line for lists."""
+    pooled: ClassVar[bool] = False
+    """Whether one party holds the whole graph, as in a centralised reference run."""
+    metric: ClassVar[str] = "accuracy"
+    """What is better when larger; the best round is that of the largest ``val_<metric>``."""
+    has_global_model: ClassVar[bool] = True
+    """Whether `global_model` exists, which the evaluation protocol ``global`` needs."""
+
+    name: str
+
+    @abstractmethod
+    def setup(self, fed: "Federation") -> Tree:
+        """Return the server's state before the first round."""
+
+    @abstractmethod
+    def round(self, fed: "Federation", server: Tree) -> Tree:
+        """Run one round and return the server's state after it."""
+
+    @abstractmethod
+    def evaluate(self, client: Client, message: Tree) -> Tree:
+        """Client step: return ``{metric: [sum, count]}`` on the client's own nodes.
+
+        `message` is None for the client's own model, or the result of `global_model`.
+        """
+
+    def global_model(self, server: Tree) -> Tree:
+        """Return the message with which `evaluate` judges the server's model."""
+        raise NotImplementedError

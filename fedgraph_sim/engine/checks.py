@@ -1,0 +1,55 @@
+"""What is checked before anything is written or started; each failure is a ConfigError of one sentence."""
+
+import os
+from pathlib import Path
+
+from fedgraph_sim.datasets.partition_info import PartitionInfo
+from fedgraph_sim.engine.config import RunConfig
+from fedgraph_sim.engine.federation import sample
+from fedgraph_sim.errors import ConfigError
+
+CONFIG_FILE = "config.toml"
+"""What makes a folder a run's folder."""
+
+
+def check_run_folder(folder: Path, *, force: bool) -> None:
+    """Refuse a folder that exists, unless forced and really a run's, and one that cannot be made."""
+    if folder.exists():
+        if not force:
+            raise ConfigError(f"{folder} exists; choose another --name or --out, or replace it with --force")
+        if not (folder / CONFIG_FILE).is_file():
+            raise ConfigError(f"{folder} is not a run folder (it has no {CONFIG_FILE}), so --force does not replace it")
+    check_writable(folder)
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse a folder below one that is not a folder, or that may not be written to."""
+    parent = folder
+    while not parent.exists():
+        parent = parent.parent
+    if not parent.is_dir():
+        raise ConfigError(f"cannot create {folder}: {parent} is a file; choose another folder")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise ConfigError(f"cannot write to {folder}: no permission for {parent}; choose another folder")
+
+
+def check_protocol(config: RunConfig) -> None:
+    """Refuse to judge a global model where the algorithm has none."""
+    algorithm = config.algorithm
+    if config.evaluation.protocol == "global" and not algorithm.has_global_model and not algorithm.pooled:
+        raise ConfigError(
+            f"evaluation.protocol=global needs a global model, which {algorithm.name} has not; use local-mean"
+        )
+
+
+def check_training_nodes(config: RunConfig, info: PartitionInfo) -> None:
+    """Refuse a run with a round in which no participant has anything to train on."""
+    if not any(info.train):
+        raise ConfigError("no client has a training node; raise split.train or choose another partition")
+    for number in range(1, config.rounds + 1):
+        chosen = sample(info.num_clients, fraction=config.fraction, seed=config.seed, round=number)
+        if not any(info.train[client] for client in chosen):
+            raise ConfigError(
+                f"fraction={config.fraction:g} samples only clients without training nodes in round {number} "
+                f"({', '.join(map(str, chosen))}); raise fraction or split.train, or change the seed"
+            )

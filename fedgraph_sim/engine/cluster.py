@@ -1,0 +1,44 @@
+"""Connecting to Ray: a cluster that is there, or one of our own on this machine."""
+
+import os
+from importlib import import_module
+
+from fedgraph_sim.engine.placement import Node
+from fedgraph_sim.errors import ConfigError
+
+
+def connect() -> list[Node]:
+    """Connect this process to Ray and return the machines of its cluster.
+
+    A connection that this process already has is used; else the cluster that RAY_ADDRESS names; else a cluster on this
+    machine alone is started, which ends with the process and listens on the loopback interface only.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    address = os.environ.get("RAY_ADDRESS")
+    if address is None:
+        # Read when Ray is imported: without it a node listens on all interfaces, on Linux even if told 127.0.0.1.
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    ray = import_module("ray")
+    if not ray.is_initialized():
+        options = {"logging_level": "ERROR", "include_dashboard": False} if address is None else {}
+        try:
+            ray.init(address=address or "local", **options)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            reason = str(error).splitlines()[0]
+            raise ConfigError(f"cannot connect to Ray (RAY_ADDRESS={address}): {reason}") from error
+    return [
+        Node(
+            cpus=node["Resources"].get("CPU", 0.0),
+            gpus=node["Resources"].get("GPU", 0.0),
+            memory=node["Resources"].get("memory", 0.0),
+        )
+        for node in ray.nodes()
+        if node["Alive"]
+    ]
+
+
+def disconnect() -> None:
+    """Leave Ray, and end a cluster of our own."""
+    ray = import_module("ray")
+    if ray.is_initialized():
+        ray.shutdown()

@@ -1,0 +1,81 @@
+"""The resolved configuration of a run."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, field_validator
+
+from fedgraph_sim.datasets.dataset import Dataset
+from fedgraph_sim.datasets.partitioners.partitioner import Partitioner
+from fedgraph_sim.datasets.split import Split
+from fedgraph_sim.engine.algorithm import Algorithm
+
+Protocol = Literal["local-mean", "local-weighted", "global"]
+
+
+class EngineConfig(BaseModel):
+    """How clients are placed on actors, and actors on the cluster."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    clients_per_actor: int | Literal["auto"] = Field(
+        "auto",
+        description='clients that share one actor; "auto": one each while actors fit, else packed evenly by size',
+    )
+    cpus_per_client: float | Literal["auto"] = Field(
+        "auto", description="CPUs that an actor reserves for the client it is running; whole ones are its torch threads"
+    )
+    gpus_per_client: float | Literal["auto"] = Field(
+        "auto", description='GPU share that an actor reserves for the client it is running; "auto": all GPUs, evenly'
+    )
+    checkpoint_every: int = Field(0, ge=0, description="rounds between checkpoints; 0: only after the last round")
+
+    @field_validator("clients_per_actor")
+    @classmethod
+    def _at_least_one(cls, value: int | str) -> int | str:
+        if isinstance(value, int) and value < 1:
+            raise ValueError('must be at least 1, or "auto"')
+        return value
+
+    @field_validator("cpus_per_client", "gpus_per_client")
+    @classmethod
+    def _a_share_that_ray_can_give(cls, value: float | str) -> float | str:
+        if isinstance(value, str):
+            return value
+        if not 0 <= value < 1e6:
+            raise ValueError('must not be negative, or be "auto"')
+        if value > 1 and value != int(value):
+            raise ValueError(f"a share above 1 must be whole; use {int(value)} or {int(value) + 1}")
+        if round(value, 4) != value:
+            raise ValueError(f"a share has at most 4 decimals; use {round(value, 4)}")
+        return value
+
+
+class EvaluationConfig(BaseModel):
+    """How accuracy is measured."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    protocol: Protocol = Field(
+        "local-mean",
+        description='"local-mean": each client\'s own model on its own nodes, unweighted mean over clients; '
+        '"local-weighted": the same, weighted by nodes; '
+        "\"global\": the server's model on the union of the clients' nodes in the whole, unsplit graph",
+    )
+    every: int = Field(1, ge=1, description="rounds between evaluations; the last round is always evaluated")
+
+
+class RunConfig(BaseModel):
+    """All that determines a run's results, and where it is placed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    clients: int = Field(10, ge=1, description="number of clients")
+    rounds: int = Field(100, ge=1, description="number of communication rounds")
+    fraction: float = Field(1.0, gt=0, le=1, description="share of the clients sampled in a round, at least one client")
+    seed: int = Field(0, ge=0, description="seed of the split, the partition, the weights and every other draw")
+    algorithm: SerializeAsAny[Algorithm]
+    dataset: SerializeAsAny[Dataset]
+    split: Split = Split()
+    partition: SerializeAsAny[Partitioner]
+    engine: EngineConfig = EngineConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()

@@ -1,0 +1,77 @@
+"""Evaluation protocols, named because their numbers are not comparable."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedgraph_sim.datasets.store import PartitionStore
+from fedgraph_sim.engine.algorithm import Algorithm
+from fedgraph_sim.engine.config import Protocol
+from fedgraph_sim.engine.federation import Federation, Task
+from fedgraph_sim.engine.graph_tensors import GraphTensors
+from fedgraph_sim.engine.host import ClientHost
+from fedgraph_sim.engine.ledger import Ledger
+from fedgraph_sim.engine.tree import Tree
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """One evaluation: `metrics` of the whole federation, and per client `values` with their `counts` of nodes.
+
+    A value is NaN, and a metric None, where no node contributes to it.
+    """
+
+    metrics: dict[str, float | None]
+    clients: tuple[int, ...]
+    values: dict[str, NDArray[np.float64]]
+    counts: dict[str, NDArray[np.int64]]
+
+
+class Evaluator:
+    """Measures the models of a federation by one protocol.
+
+    ``local-mean``: (1/K) sum_k s_k / n_k over the K clients with n_k > 0, each judging its own model on its own nodes ·
+    ``local-weighted``: sum_k s_k / sum_k n_k of the same · ``global``: the server's model on the whole, unsplit graph,
+    at the nodes that some client holds. (s_k, n_k) are the sum and count that a client's `evaluate` step returns.
+    """
+
+    def __init__(self, algorithm: Algorithm, protocol: Protocol, store: PartitionStore) -> None:
+        self._algorithm = algorithm
+        self._protocol = protocol
+        # One party that holds everything is the global case already.
+        self._whole = _judge(algorithm, store) if protocol == "global" and not algorithm.pooled else None
+
+    def evaluate(self, fed: Federation, server: Tree) -> Evaluation:
+        """Ask the clients, or the judge of the whole graph, and put the answers together."""
+        if self._whole is None:
+            replies = fed.call(self._algorithm.evaluate)
+        else:
+            replies = self._whole.call(self._algorithm.evaluate, self._algorithm.global_model(server))
+        pairs = {name: leaf.double().numpy() for name, leaf in replies.tree.items()}
+        return Evaluation(
+            metrics={name: self._reduce(pair) for name, pair in pairs.items()},
+            clients=replies.clients if self._whole is None else (),
+            values={name: ratio(pair) for name, pair in pairs.items()},
+            counts={name: pair[:, 1].astype(np.int64) for name, pair in pairs.items()},
+        )
+
+    def _reduce(self, pair: NDArray[np.float64]) -> float | None:
+        if not pair[:, 1].any():
+            return None
+        if self._protocol == "local-mean":
+            return float(np.nanmean(ratio(pair)))
+        return float(pair[:, 0].sum() / pair[:, 1].sum())
+
+
+def ratio(pair: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return sum / count of each row of `pair` [num_clients, 2], NaN where the count is 0."""
+    means: NDArray[np.float64] = np.full(len(pair), np.nan)
+    return np.divide(pair[:, 0], pair[:, 1], out=means, where=pair[:, 1] > 0)
+
+
+def _judge(algorithm: Algorithm, store: PartitionStore) -> Federation:
+    host = ClientHost(algorithm, {0: GraphTensors.of(store.whole(), torch.device("cpu"))})
+    task = Task(num_features=store.info.num_features, num_classes=store.info.num_classes)
+    return Federation(host, num_clients=1, task=task, seed=0, ledger=Ledger())

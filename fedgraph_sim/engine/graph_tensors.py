@@ -1,0 +1,64 @@
+"""A client's graph as a client step sees it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from fedgraph_sim.datasets.graph import Graph, Role
+from fedgraph_sim.engine.sparse import SparseMatrix
+
+
+@dataclass(frozen=True, eq=False)
+class GraphTensors:
+    """Tensors of one graph of n nodes.
+
+    Shapes: `x` [n, num_features], dense or sparse; `y` [n], -1 where unknown; the three masks [n], boolean; the two
+    propagation matrices [n, n], row = target, see `normalized_adjacency` and `mean_adjacency`.
+    """
+
+    x: Tensor | SparseMatrix
+    y: Tensor
+    train_mask: Tensor
+    val_mask: Tensor
+    test_mask: Tensor
+    normalized_adjacency: SparseMatrix
+    mean_adjacency: SparseMatrix
+
+    @classmethod
+    def of(cls, graph: Graph, device: torch.device) -> "GraphTensors":
+        """Move the arrays of `graph` to `device`."""
+        role = torch.from_numpy(graph.role).to(device)
+        sparse_features = isinstance(graph.x, sparse.csr_array)
+        return cls(
+            x=SparseMatrix.of(graph.x, device) if sparse_features else torch.from_numpy(graph.x).to(device),
+            y=torch.from_numpy(graph.y).to(device),
+            train_mask=role == Role.TRAIN,
+            val_mask=role == Role.VAL,
+            test_mask=role == Role.TEST,
+            normalized_adjacency=SparseMatrix.of(normalized_adjacency(graph), device),
+            mean_adjacency=SparseMatrix.of(mean_adjacency(graph), device),
+        )
+
+
+def adjacency(graph: Graph) -> sparse.csr_array:
+    """Return A [n, n] with A[target, source] = the edge's weight, float64; parallel edges add up."""
+    weight = np.ones(graph.num_edges) if graph.edge_weight is None else graph.edge_weight.astype(np.float64)
+    sources, targets = graph.edge_index
+    return sparse.coo_array((weight, (targets, sources)), (graph.num_nodes, graph.num_nodes)).tocsr()
+
+
+def normalized_adjacency(graph: Graph) -> sparse.csr_array:
+    """Return D^-1/2 (A + I) D^-1/2 with D the row sums of A + I (Kipf and Welling, ICLR 2017, eq. 2)."""
+    looped = adjacency(graph) + sparse.eye_array(graph.num_nodes, format="csr")
+    scale = sparse.diags_array(1 / np.sqrt(looped.sum(axis=1)))
+    return (scale @ looped @ scale).tocsr()
+
+
+def mean_adjacency(graph: Graph) -> sparse.csr_array:
+    """Return D^-1 A, the weighted mean over in-neighbours, zero where there is none (Hamilton et al., NeurIPS 2017)."""
+    matrix = adjacency(graph)
+    degree = matrix.sum(axis=1)
+    return (sparse.diags_array(np.divide(1, degree, out=np.zeros_like(degree), where=degree > 0)) @ matrix).tocsr()

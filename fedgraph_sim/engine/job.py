@@ -1,0 +1,29 @@
+"""A job: all that a coordinator needs to run, as plain values that travel to its process."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedgraph_sim.engine.config import RunConfig
+from fedgraph_sim.engine.placement import Placement
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One run, partitioned and placed. Paths are absolute.
+
+    `started` is the epoch second at which the user's command began, `seconds_partition` the time that loading and
+    partitioning took, `num_threads` the torch threads of a host.
+    """
+
+    config: RunConfig
+    store: Path
+    folder: Path
+    placement: Placement
+    started: float
+    seconds_partition: float
+
+    @property
+    def num_threads(self) -> int:
+        """Torch threads of a host: a matter of the client, so that results do not depend on the packing."""
+        wanted = self.config.engine.cpus_per_client
+        return 1 if isinstance(wanted, str) else max(1, int(wanted))

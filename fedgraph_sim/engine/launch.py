@@ -1,0 +1,155 @@
+"""From a configuration to a run: everything that can be wrong is found before anything is written or started."""
+
+import shutil
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from fedgraph_sim.datasets.partition_info import PartitionInfo
+from fedgraph_sim.datasets.partitioners.whole import Whole
+from fedgraph_sim.datasets.store import PartitionStore, prepare
+from fedgraph_sim.engine.checks import (
+    CONFIG_FILE,
+    check_protocol,
+    check_run_folder,
+    check_training_nodes,
+    check_writable,
+)
+from fedgraph_sim.engine.config import RunConfig
+from fedgraph_sim.engine.files import write_text
+from fedgraph_sim.engine.job import Job
+from fedgraph_sim.engine.placement import Node, Placement, place
+from fedgraph_sim.engine.report import Event
+from fedgraph_sim.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folders:
+    """Where a run finds and leaves files; all absolute. `data` holds raw data sets, if the user has them."""
+
+    run: Path
+    cache: Path
+    data: Path | None
+
+
+def load_partition(config: RunConfig, folders: Folders) -> tuple[PartitionStore, bool]:
+    """Return the store of the configured partition, made now if need be, and whether it was there already."""
+    check_writable(folders.cache)
+    return prepare(
+        config.dataset,
+        config.split,
+        config.partition,
+        num_clients=config.clients,
+        seed=config.seed,
+        data_dir=folders.data,
+        cache_dir=folders.cache,
+    )
+
+
+def prepare_run(config: RunConfig, folders: Folders, *, inline: bool, force: bool, started: float) -> "Run":
+    """Check everything, load and partition the data, connect to Ray unless `inline`, and decide the placement.
+
+    `started` is the epoch second at which the user's command began.
+
+    Raises:
+        ConfigError: for whatever the user can mend; the run's folder has not been touched then.
+    """
+    check_run_folder(folders.run, force=force)
+    check_protocol(config)
+    if config.algorithm.pooled:
+        config = config.model_copy(update={"clients": 1, "partition": Whole()})
+    with ThreadPoolExecutor(1) as pool:
+        # The data are read and partitioned while Ray's own processes start.
+        timed = pool.submit(_timed_partition, config, folders)
+        nodes = None if inline else _connect()
+        store, seconds_partition = timed.result()
+    check_training_nodes(config, store.info)
+    job = Job(
+        config=config,
+        store=store.folder,
+        folder=folders.run,
+        placement=_placement(store.info, config, nodes),
+        started=started,
+        seconds_partition=seconds_partition,
+    )
+    return Run(job, store.info, force=force)
+
+
+class Run:
+    """A run that has passed all checks. `events` starts it."""
+
+    def __init__(self, job: Job, info: PartitionInfo, *, force: bool) -> None:
+        self.job = job
+        self.info = info
+        self._force = force
+        self._coordinator: Any = None
+
+    def events(self) -> Iterator[Event]:
+        """Make the folder, run, and yield events as they happen; the last one is the outcome."""
+        folder = self.job.folder
+        if self._force:
+            shutil.rmtree(folder, ignore_errors=True)
+        try:
+            folder.mkdir(parents=True)
+            write_text(folder / CONFIG_FILE, config_toml(self.job.config))
+        except OSError as error:
+            raise ConfigError(f"cannot write to {folder}: {error.strerror}; choose another folder") from error
+        yield from self._on_actors() if self.job.placement.actors else self._in_this_process()
+
+    def stop(self) -> None:
+        """Ask the run to end after the round that is under way; before the first round it does nothing."""
+        if self._coordinator is not None:
+            self._coordinator.stop.remote() if self.job.placement.actors else self._coordinator.stop()
+
+    def _in_this_process(self) -> Iterator[Event]:
+        import torch
+
+        from fedgraph_sim.engine.cohort import InlineCohort
+        from fedgraph_sim.engine.coordinator import Coordinator
+        from fedgraph_sim.engine.host import ClientHost
+
+        config = self.job.config
+        torch.set_num_threads(self.job.num_threads)
+        device = "cuda" if torch.cuda.is_available() and config.engine.gpus_per_client != 0 else "cpu"
+        clients = tuple(range(self.info.num_clients))
+        host = ClientHost.from_store(config.algorithm, self.job.store, clients, device=device)
+        self._coordinator = Coordinator(self.job, InlineCohort(host))
+        yield from self._coordinator.run()
+
+    def _on_actors(self) -> Iterator[Event]:
+        import ray
+
+        from fedgraph_sim.engine.actors import start_coordinator
+
+        self._coordinator = start_coordinator(self.job)
+        for reference in self._coordinator.run.options(num_returns="streaming").remote():
+            yield ray.get(reference)
+
+
+def config_toml(config: RunConfig) -> str:
+    """Return the resolved configuration as TOML: the file that repeats the run."""
+    return tomli_w.dumps(config.model_dump(mode="json", exclude_none=True))
+
+
+def _timed_partition(config: RunConfig, folders: Folders) -> tuple[PartitionStore, float]:
+    begin = time.perf_counter()
+    store, _ = load_partition(config, folders)
+    return store, time.perf_counter() - begin
+
+
+def _connect() -> list[Node]:
+    from fedgraph_sim.engine.cluster import connect
+
+    return connect()
+
+
+def _placement(info: PartitionInfo, config: RunConfig, nodes: list[Node] | None) -> Placement:
+    if nodes is None:
+        return Placement(actors=(), cpus=0, gpus=0, reason="inline")
+    sizes = [nodes + edges for nodes, edges in zip(info.nodes, info.edges, strict=True)]
+    return place(sizes, config.engine, nodes)

@@ -1,0 +1,88 @@
+"""Writes a run's folder: tables, TensorBoard events and the summary. There is one writer, the coordinator."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from torch.utils.tensorboard import SummaryWriter
+
+from fedgraph_sim.engine.files import write_table, write_text
+from fedgraph_sim.engine.ledger import Ledger
+from fedgraph_sim.engine.report import RoundReport
+
+FLUSH_SECONDS = 5.0
+
+
+class Recorder:
+    """Collects round reports and keeps the folder readable while the run goes on.
+
+    Parquet files are replaced whole, at most every few seconds, so that a reader never sees half a file.
+    """
+
+    def __init__(self, folder: Path, ledger: Ledger) -> None:
+        self._folder = folder
+        self._ledger = ledger
+        self._reports: list[RoundReport] = []
+        self._clients: list[pa.RecordBatch] = []
+        self._tensorboard = SummaryWriter(str(folder))
+        self._flushed = time.monotonic()
+
+    def record(self, report: RoundReport) -> None:
+        """Add one round."""
+        self._reports.append(report)
+        self._scalars(report)
+        if report.evaluation is not None and report.evaluation.clients:
+            self._clients.append(_client_rows(report))
+        if time.monotonic() - self._flushed > FLUSH_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Bring the files up to date."""
+        write_table(self._folder / "rounds.parquet", _round_rows(self._reports))
+        if self._clients:
+            write_table(self._folder / "clients.parquet", pa.Table.from_batches(self._clients))
+        write_table(self._folder / "ledger.parquet", self._ledger.table())
+        self._tensorboard.flush()
+        self._flushed = time.monotonic()
+
+    def close(self, summary: dict[str, Any]) -> None:
+        """Write everything that is left, and the summary."""
+        self.flush()
+        self._tensorboard.close()
+        write_text(self._folder / "summary.json", json.dumps(summary, indent=2) + "\n")
+
+    def _scalars(self, report: RoundReport) -> None:
+        values: dict[str, float | None] = {
+            "bytes/up": report.bytes_up,
+            "bytes/down": report.bytes_down,
+            "seconds/round": report.seconds,
+        }
+        if report.evaluation is not None:
+            for name, value in report.evaluation.metrics.items():
+                part, _, metric = name.partition("_")
+                values[f"{metric}/{part}"] = value
+        for tag, scalar in values.items():
+            if scalar is not None:
+                self._tensorboard.add_scalar(tag, scalar, report.round)
+
+
+def _round_rows(reports: list[RoundReport]) -> pa.Table:
+    names = ("round", "num_participants", "seconds", "seconds_evaluation", "bytes_up", "bytes_down")
+    columns: dict[str, Any] = {name: [getattr(report, name) for report in reports] for name in names}
+    metrics = [report.evaluation.metrics if report.evaluation is not None else {} for report in reports]
+    for name in dict.fromkeys(name for row in metrics for name in row):
+        columns[name] = pa.array([row.get(name) for row in metrics], pa.float64())
+    return pa.table(columns)
+
+
+def _client_rows(report: RoundReport) -> pa.RecordBatch:
+    evaluation = report.evaluation
+    assert evaluation is not None
+    columns: dict[str, Any] = {"round": [report.round] * len(evaluation.clients), "client": list(evaluation.clients)}
+    for name, values in evaluation.values.items():
+        columns[name] = pa.array(values, pa.float64(), from_pandas=True)  # NaN, "no such nodes", becomes null
+    for name, counts in evaluation.counts.items():
+        columns[f"{name}_count"] = pa.array(counts, pa.int64())
+    return pa.RecordBatch.from_pydict(columns)

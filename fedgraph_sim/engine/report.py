@@ -1,0 +1,39 @@
+"""What a coordinator tells whoever started it, as the run goes on."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from fedgraph_sim.engine.evaluation import Evaluation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Started:
+    """All clients are there; the first round begins. `devices` are those of the actors, "cpu" or "cuda"."""
+
+    devices: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundReport:
+    """One finished round. `evaluation` is None in rounds that are not evaluated; bytes are this round's."""
+
+    round: int
+    num_participants: int
+    seconds: float
+    seconds_evaluation: float
+    bytes_up: int
+    bytes_down: int
+    evaluation: Evaluation | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How the run ended; `summary` is what ``summary.json`` holds, `error` says why a run failed."""
+
+    status: Literal["completed", "interrupted", "failed"]
+    summary: dict[str, Any]
+    error: str = ""
+    details: str = ""
+
+
+Event = Started | RoundReport | Outcome

@@ -1,0 +1,65 @@
+"""``summary.json``: a run in one screen."""
+
+import platform
+from importlib.metadata import version
+from statistics import median
+from typing import Any
+
+from fedgraph_sim.datasets.partition_info import PartitionInfo
+from fedgraph_sim.engine.job import Job
+from fedgraph_sim.engine.ledger import Ledger
+from fedgraph_sim.engine.report import RoundReport
+
+PACKAGES = ("fedgraph-sim", "torch", "torch-geometric", "ray", "pymetis", "numpy", "pyarrow")
+
+
+def summarize(job: Job, info: PartitionInfo, reports: list[RoundReport], ledger: Ledger) -> dict[str, Any]:
+    """Return the part of the summary that follows from the reports; accuracies are fractions, None if not available."""
+    config, metric = job.config, job.config.algorithm.metric
+    evaluated = [report for report in reports if report.evaluation is not None]
+    best = best_round(evaluated, f"val_{metric}")
+    return {
+        "algorithm": config.algorithm.name,
+        "dataset": info.dataset,
+        "partition": info.partition,
+        "num_clients": info.num_clients,
+        "num_actors": len(job.placement.actors),
+        "clients_per_actor": max((len(clients) for clients in job.placement.actors), default=info.num_clients),
+        "rounds": len(reports),
+        "seed": config.seed,
+        "fraction": config.fraction,
+        "protocol": config.evaluation.protocol,
+        "best_round": best.round if best else None,
+        f"val_{metric}": _metrics(best).get(f"val_{metric}"),
+        f"test_{metric}": _metrics(best).get(f"test_{metric}"),
+        "last": {"round": reports[-1].round, **_metrics(evaluated[-1])} if evaluated else {},
+        "bytes": {
+            "up": ledger.total("up", "train"),
+            "down": ledger.total("down", "train"),
+            "setup": ledger.total("up", "setup") + ledger.total("down", "setup"),
+            "eval": ledger.total("up", "eval") + ledger.total("down", "eval"),
+        },
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+    }
+
+
+def best_round(evaluated: list[RoundReport], metric: str) -> RoundReport | None:
+    """Return the first round with the largest validation `metric`, or the last round where there is no validation."""
+    scored = [report for report in evaluated if _metrics(report).get(metric) is not None]
+    if scored:
+        return max(scored, key=lambda report: _metrics(report)[metric] or 0.0)
+    return evaluated[-1] if evaluated else None
+
+
+def seconds(job: Job, reports: list[RoundReport], *, ready: float, now: float) -> dict[str, float]:
+    """Return where the time went; `ready` and `now` are epoch seconds, `startup` leaves out the partitioning."""
+    return {
+        "startup": round(ready - job.started - job.seconds_partition, 3),
+        "partition": round(job.seconds_partition, 3),
+        "train": round(now - ready, 3),
+        "round_median": round(median(report.seconds for report in reports), 6) if reports else 0.0,
+    }
+
+
+def _metrics(report: RoundReport | None) -> dict[str, float | None]:
+    return report.evaluation.metrics if report is not None and report.evaluation is not None else {}
