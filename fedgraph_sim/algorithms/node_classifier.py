@@ -12,7 +12,7 @@ from fedgraph_sim.algorithms.nn.models import MODELS, Model, Weights
 from fedgraph_sim.algorithms.nn.optimizers import Adam
 from fedgraph_sim.engine.algorithm import Algorithm, Client, client_step
 from fedgraph_sim.engine.federation import Federation
-from fedgraph_sim.engine.tree import Tree, tree_map
+from fedgraph_sim.engine.tree import Tree
 from fedgraph_sim.seeds import seed_for
 
 Penalty = Callable[[Weights], Tensor]
@@ -58,7 +58,6 @@ class NodeClassifier(Algorithm):
         A client without training nodes returns what it received: weight decay alone must not move a model.
         """
         network, optimizer, graph = self.network, self.optimizer, client.graph
-        received = weights
         moments = client.state["optimizer"] if self.optimizer_state == "keep" else optimizer.init(weights)
 
         def loss(weights: Weights, epoch: int) -> Tensor:
@@ -68,9 +67,7 @@ class NodeClassifier(Algorithm):
 
         for epoch in range(self.local_epochs):
             gradients = torch.func.grad(loss)(weights, epoch)
-            weights, moments = optimizer.update(weights, gradients, moments)
-        trains = graph.train_mask.any()
-        weights = tree_map(lambda new, old: torch.where(trains, new, old), weights, received)
+            weights, moments = optimizer.update(weights, gradients, moments, where=graph.train_mask.any())
         client.state = client.state | {"weights": weights, "optimizer": moments}
         return weights
 

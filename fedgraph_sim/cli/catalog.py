@@ -1,7 +1,9 @@
 """Lists of what there is, and the parameters of each, taken from the classes."""
 
+import sys
 from collections.abc import Mapping
-from typing import Any, get_args
+from inspect import cleandoc
+from typing import Any, Literal, get_args, get_origin
 
 import click
 from annotated_types import Ge, Gt, Le, Lt
@@ -39,19 +41,39 @@ def partitioners(name: str | None) -> None:
     _show("partition", PARTITIONERS, name)
 
 
+@click.command()
+def keys() -> None:
+    """List the keys of a configuration that belong to no algorithm, data set or partitioner."""
+    from fedgraph_sim.cli.configuration import PLAIN
+    from fedgraph_sim.engine.config import RunConfig
+
+    console = _console()
+    console.print(parameter_table("", RunConfig))
+    for table, model in PLAIN.items():
+        console.print(parameter_table(table, model))
+    console.print(
+        "[algorithm], [dataset] and [partition]: a name, and the keys that the command for it shows", markup=False
+    )
+
+
 def _show(kind: str, classes: Mapping[str, Any], name: str | None) -> None:
     from fedgraph_sim.cli.configuration import find
 
-    console = Console(highlight=False)
+    console = _console()
     if name is None:
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
         for key, model in classes.items():
             table.add_row(key, model.summary)
         console.print(table)
         return
-    model = classes[find(kind, name, classes)]
-    console.print(f"{find(kind, name, classes)}: {model.summary}\n")
-    console.print(parameter_table(kind, model))
+    name = find(kind, name, classes)
+    console.print(f"{name}: {classes[name].summary}\n\n{cleandoc(classes[name].__doc__ or '')}", markup=False)
+    console.print(parameter_table(kind, classes[name]))
+
+
+def _console() -> Console:
+    """Return a console for tables, wide where there is no terminal whose width would count."""
+    return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=160)
 
 
 def parameter_table(kind: str, model: type[BaseModel]) -> Table:
@@ -60,11 +82,11 @@ def parameter_table(kind: str, model: type[BaseModel]) -> Table:
     for heading in ("key", "default", "values", "unit", "meaning"):
         table.add_column(heading, no_wrap=heading == "key")
     for key, field in model.model_fields.items():
-        if key != "name":
+        if key != "name" and not _is_table(field):
             default = "(required)" if field.is_required() else _toml(field.default)
             extra = field.json_schema_extra
             unit = str(extra.get("unit", "")) if isinstance(extra, dict) else ""
-            table.add_row(f"{kind}.{key}", default, _values(field), unit, field.description or "")
+            table.add_row(f"{kind}.{key}".lstrip("."), default, _values(field), unit, field.description or "")
     return table
 
 
@@ -88,7 +110,9 @@ def _values(field: FieldInfo) -> str:
     return ", ".join([" ".join([*numbers, " and ".join(limits)]).strip(), *choices]).strip(", ")
 
 
-def _literals(annotation: Any) -> tuple[Any, ...]:
-    from typing import Literal, get_origin
+def _is_table(field: FieldInfo) -> bool:
+    return isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
 
+
+def _literals(annotation: Any) -> tuple[Any, ...]:
     return get_args(annotation) if get_origin(annotation) is Literal else ()

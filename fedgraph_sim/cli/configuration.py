@@ -94,6 +94,10 @@ def _toml_value(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
+        pass
+    try:
+        return float(text)  # .5, which TOML refuses
+    except ValueError:
         return text  # a bare word is a string: nobody quotes twice in a shell
 
 
@@ -105,7 +109,7 @@ def _assign(raw: Table, key: str, value: Any) -> None:
         if isinstance(inner, str) and part in NAMED:
             inner = table[part] = {"name": inner}
         if not isinstance(inner, dict):
-            raise ConfigError(f"{key}={value}: {part} is a value, not a table; see `fedgraph-sim run --help`")
+            raise ConfigError(f"{key}={value}: {part} is a value, not a table; see `fedgraph-sim keys`")
         table = inner
     table[last] = value
 
@@ -135,7 +139,10 @@ def _validated(model: type[BaseModel], table: Table, key: str) -> BaseModel:
 def _one_sentence(error: ValidationError, prefix: str) -> ConfigError:
     first = error.errors()[0]
     key = f"{prefix}{first['loc'][0]}" if first["loc"] else prefix.rstrip(".")
-    message = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    # A key of several types has one error per type.
+    same = [each["msg"] for each in error.errors() if each["loc"][:1] == first["loc"][:1]]
+    message = " or ".join(same).removeprefix("Value error, ").replace("or Input should be", "or")
+    message = message.replace("Input should be", "must be")
     value = first["input"]
     shown = "" if isinstance(value, dict) else f"={value}"
     return ConfigError(f"{key}{shown}: {message[0].lower()}{message[1:]}")

@@ -13,8 +13,9 @@ COMMANDS = {
     "algorithms": "List the algorithms, or show the parameters of one.",
     "datasets": "List the data sets, or show the options of one.",
     "partitioners": "List the partitioners, or show the options of one.",
+    "keys": "List all other keys of a configuration.",
 }
-_MODULES = {"algorithms": "catalog", "datasets": "catalog", "partitioners": "catalog"}
+_MODULES = dict.fromkeys(("algorithms", "datasets", "partitioners", "keys"), "catalog")
 
 
 class BadInput(click.ClickException):
@@ -27,6 +28,12 @@ class FailedRun(click.ClickException):
     """A run that started and failed."""
 
     exit_code = 1
+
+
+class Interrupted(click.ClickException):
+    """A second Ctrl-C, or one before the first round."""
+
+    exit_code = 130
 
 
 class LazyGroup(click.Group):
@@ -50,13 +57,15 @@ class LazyGroup(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a command: exit code 2 for input that cannot be used, 1 for a run that failed."""
+        """Run a command: exit code 2 for input that cannot be used, 1 for a run that failed, 130 after Ctrl-C."""
         try:
             return super().invoke(ctx)
         except ConfigError as error:
             raise BadInput(str(error)) from error
         except RunError as error:
-            raise FailedRun(str(error)) from error
+            raise FailedRun(f"{error}\n{error.details}".strip()) from error
+        except KeyboardInterrupt:
+            raise Interrupted("interrupted") from None
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

@@ -28,13 +28,14 @@ def follow(run: Run) -> Outcome:
     with stop_on_signal(run.stop, console), bar if console.is_terminal else nullcontext():
         for event in run.events():
             if isinstance(event, Started):
-                console.print(_device_line(event, run))
+                console.print(_device_line(event, run), soft_wrap=True)
             elif isinstance(event, RoundReport):
                 num_bytes += event.bytes_up + event.bytes_down
                 line = f"{_scores(event)}  {human_bytes(num_bytes)}"
                 bar.update(task, advance=1, description=line)
                 if not console.is_terminal:
-                    console.print(f"round {event.round}/{run.job.config.rounds}  {line}  {event.seconds:.3f} s")
+                    text = f"round {event.round}/{run.job.config.rounds}  {line}  {event.seconds:.3f} s"
+                    console.print(text, soft_wrap=True)
             else:
                 outcome = event
     assert outcome is not None
@@ -48,10 +49,12 @@ def announce(run: Run, console: Console) -> None:
     console.print(
         f"{config.algorithm.name} on {info.dataset}: {info.num_nodes} nodes, {info.num_edges} edges, "
         f"{info.num_classes} classes; {info.num_clients} client{'s' * (info.num_clients > 1)} by {info.partition}, "
-        f"{_percent(info.edges_lost, info.num_edges)} of the edges lost; {config.rounds} rounds"
+        f"{_percent(info.edges_lost, info.num_edges)} of the edges lost; {config.rounds} rounds",
+        soft_wrap=True,
     )
-    placement = run.job.placement
-    console.print(placement.describe() if placement.actors else "all clients in this process (inline)")
+    console.print(
+        "all clients in this process (inline)" if run.job.inline else run.job.placement.describe(), soft_wrap=True
+    )
 
 
 def conclude(outcome: Outcome, folder: Path, console: Console) -> None:
@@ -60,7 +63,7 @@ def conclude(outcome: Outcome, folder: Path, console: Console) -> None:
     if outcome.details:
         console.print(outcome.details, markup=False)
     if outcome.error:
-        console.print(f"Error: {outcome.error}", markup=False, style="red")
+        console.print(f"Error: {outcome.error}", markup=False, style="red", soft_wrap=True)
     if outcome.status == "interrupted":
         console.print(f"Stopped after round {summary['rounds']}; the results so far are kept.")
     out = Console(highlight=False)

@@ -43,9 +43,8 @@ def run(
 
     Without anything: FedAvg on a graph that is generated on the spot, 10 clients.
 
-    Every key of FILE and of --set is listed by `fedgraph-sim algorithms NAME`, `datasets NAME` and `partitioners NAME`;
-    the rest are clients, rounds, fraction, seed, split.{kind, train, val, test, stratified},
-    engine.{clients_per_actor, cpus_per_client, gpus_per_client, checkpoint_every} and evaluation.{protocol, every}.
+    The keys of FILE and of --set are listed by `fedgraph-sim algorithms NAME`, `datasets NAME`, `partitioners NAME` and,
+    for the rest, `keys`, each with default, values, unit and meaning.
 
     Exit code: 0 after success, 1 after a failed run, 2 for input that cannot be used, 130 after Ctrl-C; the results so
     far are kept in each case.

@@ -31,14 +31,36 @@ class Csbm(Dataset):
 
     name: Literal["csbm"] = Field("csbm", description="name of the data set")
     normalize_features: bool = Field(False, description="shift features to a minimum of 0 and divide rows by their sum")
-    num_nodes: int = Field(2000, ge=2, description="nodes of the graph before the largest component is taken")
-    num_features: int = Field(32, ge=1, description="features of a node (p)")
-    num_communities: int = Field(10, ge=1, description="communities, of equal size")
-    num_groups: int = Field(5, ge=1, description="groups of communities that share the meaning of features")
-    degree: float = Field(10.0, gt=0, description="expected neighbours of a node inside its community")
+    num_nodes: int = Field(
+        2000,
+        ge=2,
+        description="nodes of the graph before the largest component is taken",
+        json_schema_extra={"unit": "nodes"},
+    )
+    num_features: int = Field(32, ge=1, description="features of a node (p)", json_schema_extra={"unit": "features"})
+    num_communities: int = Field(
+        10, ge=1, description="communities, of equal size", json_schema_extra={"unit": "communities"}
+    )
+    num_groups: int = Field(
+        5,
+        ge=1,
+        description="groups of communities that share the meaning of features",
+        json_schema_extra={"unit": "groups"},
+    )
+    degree: float = Field(
+        10.0,
+        gt=0,
+        description="expected neighbours of a node inside its community",
+        json_schema_extra={"unit": "neighbours"},
+    )
     edge_signal: float = Field(1.0, description="strength of the classes in the edges (lambda), at most sqrt(degree)")
     feature_signal: float = Field(8.0, ge=0, description="strength of the classes in the features (mu)")
-    bridge: float = Field(0.5, ge=0, description="expected neighbours of a node in other communities")
+    bridge: float = Field(
+        0.5,
+        ge=0,
+        description="expected neighbours of a node in other communities",
+        json_schema_extra={"unit": "neighbours"},
+    )
     seed: int = Field(0, ge=0, description="seed of the graph, whatever the seed of the run")
 
     @model_validator(mode="after")

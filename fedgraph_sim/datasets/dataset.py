@@ -3,13 +3,16 @@
 import hashlib
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from fedgraph_sim.datasets import preprocess
 from fedgraph_sim.datasets.graph import Graph
+
+AbsolutePath = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
+"""A path of the user, resolved where the command was typed, so that a run's config repeats it from anywhere."""
 
 
 class Dataset(BaseModel):

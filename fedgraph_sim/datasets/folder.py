@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedgraph_sim.datasets import checks, columns, raw
-from fedgraph_sim.datasets.dataset import Dataset
+from fedgraph_sim.datasets.dataset import AbsolutePath, Dataset
 from fedgraph_sim.datasets.graph import Graph, Role
 
 RESERVED = ("id", "label", "split", "client")
@@ -29,7 +29,7 @@ class Folder(Dataset):
     summary: ClassVar[str] = "your own graph: a folder with nodes.parquet and edges.parquet"
 
     name: Literal["folder"] = Field("folder", description="name of the data set")
-    path: Path = Field(description="the folder")
+    path: AbsolutePath = Field(description="the folder")
     largest_component: bool = Field(False, description="keep only the largest weakly connected component")
     normalize_features: bool = Field(False, description="shift features to a minimum of 0 and divide rows by their sum")
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedgraph_sim.datasets import checks, raw
-from fedgraph_sim.datasets.dataset import Dataset
+from fedgraph_sim.datasets.dataset import AbsolutePath, Dataset
 from fedgraph_sim.datasets.graph import Graph, Role
 from fedgraph_sim.errors import ConfigError
 
@@ -25,7 +25,7 @@ class PygFile(Dataset):
     summary: ClassVar[str] = "your own graph: a torch_geometric Data object saved with torch.save"
 
     name: Literal["pyg-file"] = Field("pyg-file", description="name of the data set")
-    path: Path = Field(description="the file")
+    path: AbsolutePath = Field(description="the file")
     largest_component: bool = Field(False, description="keep only the largest weakly connected component")
     normalize_features: bool = Field(False, description="shift features to a minimum of 0 and divide rows by their sum")
 

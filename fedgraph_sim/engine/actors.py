@@ -5,7 +5,7 @@ that import at the same time.
 """
 
 from collections.abc import Iterator
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import ray
@@ -15,7 +15,6 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from fedgraph_sim.errors import RunError
 
 if TYPE_CHECKING:
-    from fedgraph_sim.engine.algorithm import Algorithm
     from fedgraph_sim.engine.federation import Call, StepFailure
     from fedgraph_sim.engine.job import Job
     from fedgraph_sim.engine.report import Event
@@ -28,19 +27,16 @@ START_TIMEOUT = 300.0
 class HostActor:
     """The body of a client actor: a host behind arrays, which the object store holds without a copy."""
 
-    def __init__(self, algorithm: "Algorithm", store: Path, clients: tuple[int, ...], num_threads: int) -> None:
+    def __init__(self, job: "Job", place: int) -> None:
         import torch
 
-        from fedgraph_sim.engine.host import ClientHost
+        from fedgraph_sim.engine.host import host_of
 
-        torch.set_num_threads(num_threads)
-        device = "cuda" if ray.get_gpu_ids() and torch.cuda.is_available() else "cpu"
-        self._host = ClientHost.from_store(algorithm, store, clients, device=device)
+        self._host = host_of(job, place, use_cuda=bool(ray.get_gpu_ids()))
+        torch.func.grad(torch.sum)(torch.ones(1))  # loads what the first round would otherwise wait for
 
     def run(self, call: "Call", shared: "Tree") -> "Tree | StepFailure":
         """Run the step of `call` with its messages, arrays, as tensors; `shared` is the message to all."""
-        from dataclasses import replace
-
         from fedgraph_sim.engine.arrays import to_arrays, to_tensors
         from fedgraph_sim.engine.federation import StepFailure
 
@@ -67,11 +63,10 @@ class RayCohort:
     """Clients in actors: one remote call per actor and step, replies in the order asked, whoever answers first."""
 
     def __init__(self, job: "Job") -> None:
-        placement, algorithm = job.placement, job.config.algorithm
+        placement = job.placement
         actor: Any = ray.remote(num_cpus=placement.cpus, num_gpus=placement.gpus)(HostActor)
-        self._actors = placement.actors
-        self._home = {client: place for place, clients in enumerate(self._actors) for client in clients}
-        self._hosts = [actor.remote(algorithm, job.store, clients, job.num_threads) for clients in self._actors]
+        self._places = placement.actors
+        self._hosts = [actor.remote(job, place) for place in range(len(placement.actors))]
         self.devices: tuple[str, ...] = ()
 
     def wait(self) -> None:
@@ -88,37 +83,31 @@ class RayCohort:
 
     def run(self, call: "Call") -> "Tree | StepFailure":
         """Run the step on all actors at once and put the replies in the call's order."""
-        from dataclasses import replace
-
-        from fedgraph_sim.engine.arrays import gather, pick, to_arrays
+        from fedgraph_sim.engine.arrays import to_arrays, to_tensors
+        from fedgraph_sim.engine.client_axis import gather
+        from fedgraph_sim.engine.cohort import homes, shares
         from fedgraph_sim.engine.federation import StepFailure
 
         shared = None if call.shared is None else ray.put(to_arrays(call.shared))
-        positions: dict[int, list[int]] = {}
-        for position, client in enumerate(call.clients):
-            positions.setdefault(self._home[client], []).append(position)
-        parts = {}
-        for place, own in positions.items():
-            clients = tuple(call.clients[position] for position in own)
-            each = to_arrays(pick(call.each, own))
-            parts[place] = self._hosts[place].run.remote(replace(call, clients=clients, shared=None, each=each), shared)
-        replies = self._collect(call, parts)
-        failures = [reply for reply in replies if isinstance(reply, StepFailure)]
-        if failures:
-            return min(failures, key=lambda failure: failure.client)
-        return gather(replies, list(positions.values()), len(call.clients))
-
-    def _collect(self, call: "Call", parts: dict[int, Any]) -> "list[Tree | StepFailure]":
+        divided = shares(replace(call, shared=None), homes(self._places))
+        references = [
+            self._hosts[share.place].run.remote(replace(share.call, each=to_arrays(share.call.each)), shared)
+            for share in divided
+        ]
         replies = []
-        for place, reference in parts.items():
-            try:
-                replies.append(ray.get(reference))
-            except RayActorError as error:
-                held = ", ".join(map(str, self._actors[place]))
-                raise RunError(
-                    f"round {call.round}, step {call.step}: the actor of clients {held} died", str(error)
-                ) from None
-        return replies
+        for share, reference in zip(divided, references, strict=True):
+            reply = self._get(reference, f"round {call.round}, step {call.step}", share.place)
+            if isinstance(reply, StepFailure):
+                return reply
+            replies.append(to_tensors(reply))
+        return gather(replies, [share.positions for share in divided])
+
+    def _get(self, reference: Any, when: str, place: int) -> Any:
+        try:
+            return ray.get(reference)
+        except RayActorError as error:
+            held = ", ".join(map(str, self._places[place]))
+            raise RunError(f"{when}: the actor that holds clients {held} died", str(error)) from None
 
     def states(self) -> "dict[int, Tree]":
         """Return every client's state."""
@@ -130,7 +119,7 @@ class RayCohort:
         return dict(sorted(states.items()))
 
     def peak_memory(self) -> tuple[int, ...]:
-        """Return the largest resident size so far of each actor that is alive, in bytes."""
+        """Return the largest resident size so far of each actor that is alive, in bytes; 0 for one that is not."""
         sizes = []
         for reference in [host.peak_memory.remote() for host in self._hosts]:
             try:
@@ -152,8 +141,7 @@ class CoordinatorActor:
 
     def run(self) -> "Iterator[Event]":
         """Yield the events of the run, as they happen."""
-        self._cohort.wait()
-        yield from self._coordinator.run()
+        yield from self._coordinator.run(before=self._cohort.wait)
 
     def stop(self) -> None:
         """Ask the run to end after the round that is under way."""

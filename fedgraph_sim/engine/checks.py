@@ -10,6 +10,18 @@ from fedgraph_sim.errors import ConfigError
 
 CONFIG_FILE = "config.toml"
 """What makes a folder a run's folder."""
+RUN_FILES = (
+    CONFIG_FILE,
+    "summary.json",
+    "rounds.parquet",
+    "clients.parquet",
+    "ledger.parquet",
+    "events.out.tfevents.*",
+    "checkpoints",
+    "report.html",
+    "*.tmp",
+)
+"""Everything that a run writes to its folder."""
 
 
 def check_run_folder(folder: Path, *, force: bool) -> None:
@@ -19,6 +31,9 @@ def check_run_folder(folder: Path, *, force: bool) -> None:
             raise ConfigError(f"{folder} exists; choose another --name or --out, or replace it with --force")
         if not (folder / CONFIG_FILE).is_file():
             raise ConfigError(f"{folder} is not a run folder (it has no {CONFIG_FILE}), so --force does not replace it")
+        for path in folder.iterdir():
+            if not any(path.match(pattern) for pattern in RUN_FILES):
+                raise ConfigError(f"{path} was not written by a run, so --force does not replace its folder; move it")
     check_writable(folder)
 
 

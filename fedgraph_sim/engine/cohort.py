@@ -1,14 +1,21 @@
 """All clients, wherever they live."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+from fedgraph_sim.engine.client_axis import gather, pick
 from fedgraph_sim.engine.federation import Call, StepFailure
 from fedgraph_sim.engine.host import ClientHost
 from fedgraph_sim.engine.tree import Tree
 
 
 class Cohort(Protocol):
-    """What the coordinator needs of the clients' processes."""
+    """What the coordinator needs of the places that hold clients."""
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The device of each place."""
 
     def run(self, call: Call) -> Tree | StepFailure:
         """Run the step for the call's clients; return the replies, each leaf with a leading client axis."""
@@ -19,26 +26,60 @@ class Cohort(Protocol):
     def peak_memory(self) -> tuple[int, ...]:
         """Return the largest resident size so far of each process that holds clients, in bytes."""
 
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """The device of each process that holds clients."""
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """One place's share of a call; `positions` are its clients' positions in the whole call."""
+
+    place: int
+    positions: Sequence[int]
+    call: Call
+
+
+def shares(call: Call, home: Mapping[int, int]) -> list[Share]:
+    """Divide a call among the places that hold its clients, `home` being each client's place."""
+    positions: dict[int, list[int]] = {}
+    for position, client in enumerate(call.clients):
+        positions.setdefault(home[client], []).append(position)
+    return [
+        Share(
+            place=place,
+            positions=own,
+            call=replace(call, clients=tuple(call.clients[at] for at in own), each=pick(call.each, own)),
+        )
+        for place, own in positions.items()
+    ]
+
+
+def homes(places: Sequence[Sequence[int]]) -> dict[int, int]:
+    """Return the place of each client."""
+    return {client: place for place, clients in enumerate(places) for client in clients}
 
 
 class InlineCohort:
-    """All clients in this process: for debugging, and with results equal to those of actors."""
+    """All clients in this process, in the same hosts as they would have actors: results are the same to the bit."""
 
-    def __init__(self, host: ClientHost) -> None:
-        self._host = host
-        self.devices = (host.device,)
+    def __init__(self, places: Sequence[Sequence[int]], hosts: Sequence[ClientHost]) -> None:
+        self._home = homes(places)
+        self._hosts = hosts
+        self.devices = tuple(host.device for host in hosts)
 
     def run(self, call: Call) -> Tree | StepFailure:
         """Run the step here."""
-        return self._host.run(call)
+        divided = shares(call, self._home)
+        replies = []
+        for share in divided:
+            reply = self._hosts[share.place].run(share.call)
+            if isinstance(reply, StepFailure):
+                return reply
+            replies.append(reply)
+        return gather(replies, [share.positions for share in divided])
 
     def states(self) -> dict[int, Tree]:
         """Return every client's state."""
-        return self._host.states()
+        states = {client: state for host in self._hosts for client, state in host.states().items()}
+        return dict(sorted(states.items()))
 
     def peak_memory(self) -> tuple[int, ...]:
-        """Return this process's own, which holds everything."""
-        return (self._host.peak_memory(),)
+        """Return nothing: no process but the coordinator's holds clients."""
+        return ()

@@ -20,14 +20,29 @@ class EngineConfig(BaseModel):
     clients_per_actor: int | Literal["auto"] = Field(
         "auto",
         description='clients that share one actor; "auto": one each while actors fit, else packed evenly by size',
+        json_schema_extra={"unit": "clients"},
     )
     cpus_per_client: float | Literal["auto"] = Field(
-        "auto", description="CPUs that an actor reserves for the client it is running; whole ones are its torch threads"
+        "auto",
+        description="CPUs that an actor reserves for the client it is running; whole ones are its torch threads",
+        json_schema_extra={"unit": "CPUs"},
     )
     gpus_per_client: float | Literal["auto"] = Field(
-        "auto", description='GPU share that an actor reserves for the client it is running; "auto": all GPUs, evenly'
+        "auto",
+        description='GPU share that an actor reserves for the client it is running; "auto": all GPUs, evenly',
+        json_schema_extra={"unit": "GPUs"},
     )
-    checkpoint_every: int = Field(0, ge=0, description="rounds between checkpoints; 0: only after the last round")
+    batched: bool = Field(
+        True,
+        description="whether an actor runs its clients in one computation where a step allows it; false: one after "
+        "another, slower, and bit-identical for every packing",
+    )
+    checkpoint_every: int = Field(
+        0,
+        ge=0,
+        description="rounds between checkpoints, the last round always being one; 0: no checkpoints",
+        json_schema_extra={"unit": "rounds"},
+    )
 
     @field_validator("clients_per_actor")
     @classmethod
@@ -42,11 +57,11 @@ class EngineConfig(BaseModel):
         if isinstance(value, str):
             return value
         if not 0 <= value < 1e6:
-            raise ValueError('must not be negative, or be "auto"')
+            raise ValueError('must be a number from 0, or "auto"')
         if value > 1 and value != int(value):
             raise ValueError(f"a share above 1 must be whole; use {int(value)} or {int(value) + 1}")
         if round(value, 4) != value:
-            raise ValueError(f"a share has at most 4 decimals; use {round(value, 4)}")
+            raise ValueError(f"a share has at most 4 decimals; use {max(round(value, 4), 0.0001):g}")
         return value
 
 
@@ -61,7 +76,12 @@ class EvaluationConfig(BaseModel):
         '"local-weighted": the same, weighted by nodes; '
         "\"global\": the server's model on the union of the clients' nodes in the whole, unsplit graph",
     )
-    every: int = Field(1, ge=1, description="rounds between evaluations; the last round is always evaluated")
+    every: int = Field(
+        1,
+        ge=1,
+        description="rounds between evaluations; the last round is always evaluated",
+        json_schema_extra={"unit": "rounds"},
+    )
 
 
 class RunConfig(BaseModel):
@@ -69,8 +89,8 @@ class RunConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    clients: int = Field(10, ge=1, description="number of clients")
-    rounds: int = Field(100, ge=1, description="number of communication rounds")
+    clients: int = Field(10, ge=1, description="number of clients", json_schema_extra={"unit": "clients"})
+    rounds: int = Field(100, ge=1, description="number of communication rounds", json_schema_extra={"unit": "rounds"})
     fraction: float = Field(1.0, gt=0, le=1, description="share of the clients sampled in a round, at least one client")
     seed: int = Field(0, ge=0, description="seed of the split, the partition, the weights and every other draw")
     algorithm: SerializeAsAny[Algorithm]

@@ -4,7 +4,7 @@ import resource
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -61,13 +61,15 @@ class Coordinator:
         """Ask the run to end after the round that is under way."""
         self._stop.set()
 
-    def run(self) -> Iterator[Event]:
-        """Run all rounds. Whatever happens, the results so far are written and an outcome comes last."""
+    def run(self, *, before: Callable[[], None] = lambda: None) -> Iterator[Event]:
+        """Wait for `before`, then run all rounds; the results so far are written and an outcome comes last, always."""
         recorder = Recorder(self._job.folder, self._ledger)
         ready = time.time()
         ending = _Ending(status="completed")
-        yield Started(devices=self._cohort.devices)
         try:
+            before()
+            ready = time.time()
+            yield Started(devices=self._cohort.devices)
             for report in self._rounds():
                 recorder.record(report)
                 yield report

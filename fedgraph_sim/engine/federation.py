@@ -45,7 +45,7 @@ class Call:
 class StepFailure:
     """A client step that gave no usable reply. It is a value, so that it survives every way of travelling."""
 
-    client: int
+    who: str
     step: str
     reason: str
     traceback: str = ""
@@ -108,7 +108,7 @@ class Federation:
         call = Call(step=step.__name__, round=self.round, seed=seed, clients=clients, **messages)
         tree = self._runner.run(call)
         if isinstance(tree, StepFailure):
-            raise RunError(f"client {tree.client}, round {self.round}, step {tree.step}: {tree.reason}", tree.traceback)
+            raise RunError(f"{tree.who}, round {self.round}, step {tree.step}: {tree.reason}", tree.traceback)
         enter(sender=numbers, receiver=SERVER, num_bytes=num_bytes_each(tree, len(clients)))
         return Replies(clients, tree)
 

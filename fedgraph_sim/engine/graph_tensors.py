@@ -8,7 +8,7 @@ from scipy import sparse
 from torch import Tensor
 
 from fedgraph_sim.datasets.graph import Graph, Role
-from fedgraph_sim.engine.sparse import SparseMatrix
+from fedgraph_sim.engine.sparse import Matrix, SparseMatrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,13 +19,18 @@ class GraphTensors:
     propagation matrices [n, n], row = target, see `normalized_adjacency` and `mean_adjacency`.
     """
 
-    x: Tensor | SparseMatrix
+    x: Tensor | Matrix
     y: Tensor
     train_mask: Tensor
     val_mask: Tensor
     test_mask: Tensor
-    normalized_adjacency: SparseMatrix
-    mean_adjacency: SparseMatrix
+    normalized_adjacency: Matrix
+    mean_adjacency: Matrix
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes n, padding included inside a batch."""
+        return self.y.shape[0]
 
     @classmethod
     def of(cls, graph: Graph, device: torch.device) -> "GraphTensors":
@@ -33,13 +38,13 @@ class GraphTensors:
         role = torch.from_numpy(graph.role).to(device)
         sparse_features = isinstance(graph.x, sparse.csr_array)
         return cls(
-            x=SparseMatrix.of(graph.x, device) if sparse_features else torch.from_numpy(graph.x).to(device),
+            x=SparseMatrix(graph.x, device) if sparse_features else torch.from_numpy(graph.x).to(device),
             y=torch.from_numpy(graph.y).to(device),
             train_mask=role == Role.TRAIN,
             val_mask=role == Role.VAL,
             test_mask=role == Role.TEST,
-            normalized_adjacency=SparseMatrix.of(normalized_adjacency(graph), device),
-            mean_adjacency=SparseMatrix.of(mean_adjacency(graph), device),
+            normalized_adjacency=SparseMatrix(normalized_adjacency(graph), device),
+            mean_adjacency=SparseMatrix(mean_adjacency(graph), device),
         )
 
 

@@ -1,77 +1,72 @@
 """A host: some clients in one process. Under Ray it is an actor; inline it is a plain object."""
 
 import resource
-import traceback
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from fedgraph_sim.datasets.store import PartitionStore
-from fedgraph_sim.engine.algorithm import Algorithm, Client, ClientStep
+from fedgraph_sim.engine.algorithm import Algorithm, is_batched
+from fedgraph_sim.engine.arrays import to_device
+from fedgraph_sim.engine.batch import groups_of_like_size
+from fedgraph_sim.engine.client_axis import gather, pick
 from fedgraph_sim.engine.federation import Call, StepFailure
 from fedgraph_sim.engine.graph_tensors import GraphTensors
-from fedgraph_sim.engine.random_stream import RandomStream, client_keys
-from fedgraph_sim.engine.tree import Tree, leaves, tree_map
+from fedgraph_sim.engine.group import Group
+from fedgraph_sim.engine.job import Job
+from fedgraph_sim.engine.random_stream import client_keys
+from fedgraph_sim.engine.tree import Tree
 
 
 class ClientHost:
-    """Holds the graphs and states of its clients and runs client steps for them, one client after another."""
+    """Holds the graphs and states of its clients and runs client steps for them.
 
-    def __init__(self, algorithm: Algorithm, graphs: dict[int, GraphTensors]) -> None:
+    A step that allows it runs for all clients of like size in one computation; every other step, and every step where
+    `batched` is False, runs for one client after another.
+    """
+
+    def __init__(self, algorithm: Algorithm, graphs: dict[int, GraphTensors], *, batched: bool = False) -> None:
         self._algorithm = algorithm
-        self._clients = {
-            number: Client(graph=graph, random=RandomStream(torch.tensor(number))) for number, graph in graphs.items()
-        }
-
-    @classmethod
-    def from_store(cls, algorithm: Algorithm, folder: Path, clients: tuple[int, ...], *, device: str) -> "ClientHost":
-        """Load the parts of `clients`, and of no others, from the partition store in `folder`."""
-        parts = PartitionStore(folder).load(clients)
-        return cls(algorithm, {number: GraphTensors.of(parts[number], torch.device(device)) for number in clients})
+        self._batched = batched
+        clients = list(graphs)
+        chosen = (
+            groups_of_like_size([graph.num_nodes for graph in graphs.values()]) if batched else [range(len(clients))]
+        )
+        self._groups = [Group({clients[at]: graphs[clients[at]] for at in group}) for group in chosen]
 
     @property
     def device(self) -> str:
         """Where the clients' graphs are, "cpu" or "cuda"."""
-        return next(iter(self._clients.values())).graph.y.device.type
+        return self._groups[0].device.type
 
     def run(self, call: Call) -> Tree | StepFailure:
         """Run the call's step for its clients; return their replies, each leaf with a leading client axis."""
-        step: ClientStep = getattr(self._algorithm, call.step)
+        step = getattr(self._algorithm, call.step)
+        together = is_batched(step) and self._batched
         keys = torch.from_numpy(client_keys(call.seed, np.array(call.clients, np.int64)))
-        replies = []
-        for position, number in enumerate(call.clients):
-            message = call.shared if call.each is None else tree_map(lambda leaf, at=position: leaf[at], call.each)
-            reply = self._run_one(step, number, message, RandomStream(keys[position]))
-            if isinstance(reply, StepFailure):
-                return reply
-            replies.append(reply)
-        return stack(replies)
-
-    def _run_one(self, step: ClientStep, number: int, message: Tree, random: RandomStream) -> Tree | StepFailure:
-        client = self._clients[number]
-        device = client.graph.y.device
-        client.random = RandomStream(random.key.to(device))
-        message = tree_map(lambda leaf: leaf.to(device), message)
-        versions = [leaf._version for _, leaf in leaves(message)]
-        try:
-            reply = step(client, message)
-        except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
-            return StepFailure(client=number, step=step.__name__, reason=reason, traceback=traceback.format_exc())
-        if versions != [leaf._version for _, leaf in leaves(message)]:
-            reason = "the step edited a tensor of its message in place, which other clients read too; clone it first"
-            return StepFailure(client=number, step=step.__name__, reason=reason)
-        for path, leaf in leaves(reply):
-            if leaf.is_floating_point() and not torch.isfinite(leaf).all():
-                reason = f"training diverged: {path} of the reply holds NaN or Inf; lower the learning rate"
-                return StepFailure(client=number, step=step.__name__, reason=reason)
-        return tree_map(lambda leaf: leaf.detach().cpu(), reply)
+        replies, places = [], []
+        for group in self._groups:
+            asked = [place for place, client in enumerate(call.clients) if client in group.position]
+            if asked:
+                clients = tuple(call.clients[place] for place in asked)
+                own = replace(
+                    call,
+                    clients=clients,
+                    shared=to_device(call.shared, group.device),
+                    each=to_device(pick(call.each, asked), group.device),
+                )
+                run = group.run_together if together else group.run_in_turn
+                reply = run(step, own, keys[asked].to(group.device))
+                if isinstance(reply, StepFailure):
+                    return reply
+                replies.append(reply)
+                places.append(asked)
+        return gather(replies, places)
 
     def states(self) -> dict[int, Tree]:
         """Return the state of each client."""
-        return {number: client.state for number, client in self._clients.items()}
+        return {client: group.states.one(at) for group in self._groups for client, at in group.position.items()}
 
     @staticmethod
     def peak_memory() -> int:
@@ -79,10 +74,10 @@ class ClientHost:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def stack(replies: list[Tree]) -> Tree:
-    """Put the replies of several clients on a leading axis, leaf by leaf; leaves of unequal shape become lists."""
-
-    def together(*parts: Tensor) -> Tensor | list[Tensor]:
-        return torch.stack(parts) if len({part.shape for part in parts}) == 1 else list(parts)
-
-    return tree_map(together, *replies)
+def host_of(job: Job, place: int, *, use_cuda: bool) -> ClientHost:
+    """Load the clients of one place of the job, and no others, from its partition store."""
+    torch.set_num_threads(job.num_threads)
+    device = torch.device("cuda" if use_cuda and torch.cuda.is_available() else "cpu")
+    parts = PartitionStore(job.store).load(job.placement.actors[place])
+    graphs = {client: GraphTensors.of(part, device) for client, part in parts.items()}
+    return ClientHost(job.config.algorithm, graphs, batched=job.config.engine.batched)

@@ -12,7 +12,7 @@ class Job:
     """One run, partitioned and placed. Paths are absolute.
 
     `started` is the epoch second at which the user's command began, `seconds_partition` the time that loading and
-    partitioning took, `num_threads` the torch threads of a host.
+    partitioning took; `inline` means that the placement's actors are plain hosts in the coordinator's process.
     """
 
     config: RunConfig
@@ -21,6 +21,7 @@ class Job:
     placement: Placement
     started: float
     seconds_partition: float
+    inline: bool
 
     @property
     def num_threads(self) -> int:

@@ -23,7 +23,7 @@ from fedgraph_sim.engine.checks import (
 from fedgraph_sim.engine.config import RunConfig
 from fedgraph_sim.engine.files import write_text
 from fedgraph_sim.engine.job import Job
-from fedgraph_sim.engine.placement import Node, Placement, place
+from fedgraph_sim.engine.placement import Node, Placement, place, this_machine
 from fedgraph_sim.engine.report import Event
 from fedgraph_sim.errors import ConfigError
 
@@ -66,7 +66,7 @@ def prepare_run(config: RunConfig, folders: Folders, *, inline: bool, force: boo
     with ThreadPoolExecutor(1) as pool:
         # The data are read and partitioned while Ray's own processes start.
         timed = pool.submit(_timed_partition, config, folders)
-        nodes = None if inline else _connect()
+        nodes = [this_machine()] if inline else _connect()
         store, seconds_partition = timed.result()
     check_training_nodes(config, store.info)
     job = Job(
@@ -76,6 +76,7 @@ def prepare_run(config: RunConfig, folders: Folders, *, inline: bool, force: boo
         placement=_placement(store.info, config, nodes),
         started=started,
         seconds_partition=seconds_partition,
+        inline=inline,
     )
     return Run(job, store.info, force=force)
 
@@ -99,26 +100,22 @@ class Run:
             write_text(folder / CONFIG_FILE, config_toml(self.job.config))
         except OSError as error:
             raise ConfigError(f"cannot write to {folder}: {error.strerror}; choose another folder") from error
-        yield from self._on_actors() if self.job.placement.actors else self._in_this_process()
+        yield from self._in_this_process() if self.job.inline else self._on_actors()
 
     def stop(self) -> None:
         """Ask the run to end after the round that is under way; before the first round it does nothing."""
         if self._coordinator is not None:
-            self._coordinator.stop.remote() if self.job.placement.actors else self._coordinator.stop()
+            self._coordinator.stop() if self.job.inline else self._coordinator.stop.remote()
 
     def _in_this_process(self) -> Iterator[Event]:
-        import torch
-
         from fedgraph_sim.engine.cohort import InlineCohort
         from fedgraph_sim.engine.coordinator import Coordinator
-        from fedgraph_sim.engine.host import ClientHost
+        from fedgraph_sim.engine.host import host_of
 
-        config = self.job.config
-        torch.set_num_threads(self.job.num_threads)
-        device = "cuda" if torch.cuda.is_available() and config.engine.gpus_per_client != 0 else "cpu"
-        clients = tuple(range(self.info.num_clients))
-        host = ClientHost.from_store(config.algorithm, self.job.store, clients, device=device)
-        self._coordinator = Coordinator(self.job, InlineCohort(host))
+        actors = self.job.placement.actors
+        use_cuda = self.job.config.engine.gpus_per_client != 0
+        hosts = [host_of(self.job, place, use_cuda=use_cuda) for place in range(len(actors))]
+        self._coordinator = Coordinator(self.job, InlineCohort(actors, hosts))
         yield from self._coordinator.run()
 
     def _on_actors(self) -> Iterator[Event]:
@@ -148,8 +145,6 @@ def _connect() -> list[Node]:
     return connect()
 
 
-def _placement(info: PartitionInfo, config: RunConfig, nodes: list[Node] | None) -> Placement:
-    if nodes is None:
-        return Placement(actors=(), cpus=0, gpus=0, reason="inline")
+def _placement(info: PartitionInfo, config: RunConfig, nodes: list[Node]) -> Placement:
     sizes = [nodes + edges for nodes, edges in zip(info.nodes, info.edges, strict=True)]
     return place(sizes, config.engine, nodes)

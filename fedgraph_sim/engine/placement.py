@@ -1,8 +1,11 @@
 """Which client lives in which actor, and what each actor asks of the cluster; decided and checked before the start."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor
+
+import psutil
 
 from fedgraph_sim.engine.config import EngineConfig
 from fedgraph_sim.errors import ConfigError
@@ -34,7 +37,13 @@ class Placement:
         sizes = sorted({len(clients) for clients in self.actors})
         held = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
         share = f"{self.cpus:g} CPU" + (f" and {self.gpus:g} GPU" if self.gpus else "")
-        return f"{len(self.actors)} actors of {held} clients, {share} each ({self.reason})"
+        actors = f"{len(self.actors)} actor{'s' * (len(self.actors) > 1)}"
+        return f"{actors} of {held} client{'s' * (sizes[-1] > 1)}, {share} each ({self.reason})"
+
+
+def this_machine() -> Node:
+    """Return this machine without its GPUs: what the clients of an inline run are packed for."""
+    return Node(cpus=os.cpu_count() or 1, gpus=0, memory=psutil.virtual_memory().available)
 
 
 def place(sizes: Sequence[int], engine: EngineConfig, nodes: Sequence[Node]) -> Placement:
@@ -43,14 +52,22 @@ def place(sizes: Sequence[int], engine: EngineConfig, nodes: Sequence[Node]) -> 
     Raises:
         ConfigError: when what was asked for does not fit the cluster, with the numbers.
     """
+    if engine.gpus_per_client == "auto" and any(node.gpus >= 1 for node in nodes):
+        nodes = [node for node in nodes if node.gpus >= 1]  # all GPUs are shared out, so no actor goes elsewhere
     num_clients = len(sizes)
     if engine.clients_per_actor == "auto":
         num_actors, reason = _actors_that_fit(num_clients, engine, nodes)
     else:
         num_actors = ceil(num_clients / engine.clients_per_actor)
         reason = f"engine.clients_per_actor={engine.clients_per_actor}"
-    cpus = _share("cpus", engine.cpus_per_client, num_actors, [node.cpus for node in nodes])
-    gpus = _share("gpus", engine.gpus_per_client, num_actors, [node.gpus for node in nodes])
+    cpus = _share("CPU", engine.cpus_per_client, num_actors, nodes)
+    gpus = _share("GPU", engine.gpus_per_client, num_actors, nodes)
+    fits = sum(min(_slots("CPU", cpus, node), _slots("GPU", gpus, node)) for node in nodes)
+    if num_actors > fits:
+        raise ConfigError(
+            f"{num_actors} actors of {cpus:g} CPU and {gpus:g} GPU each do not fit: the machines that have both take "
+            f"{fits}; lower engine.cpus_per_client or engine.gpus_per_client, or raise engine.clients_per_actor"
+        )
     return Placement(actors=pack(sizes, num_actors), cpus=cpus, gpus=gpus, reason=reason)
 
 
@@ -67,43 +84,49 @@ def pack(sizes: Sequence[int], num_actors: int) -> tuple[tuple[int, ...], ...]:
 
 
 def _actors_that_fit(num_clients: int, engine: EngineConfig, nodes: Sequence[Node]) -> tuple[int, str]:
-    limits = {"memory": sum(floor(0.8 * node.memory / MEMORY_PER_ACTOR) for node in nodes)}
-    limits["CPUs"] = _slots(
-        1.0 if engine.cpus_per_client == "auto" else engine.cpus_per_client, [n.cpus for n in nodes]
-    )
-    if engine.gpus_per_client != "auto":
-        limits["GPUs"] = _slots(engine.gpus_per_client, [node.gpus for node in nodes])
-    limit, resource = min((max(1, count), resource) for resource, count in limits.items())
+    cpus = 1.0 if engine.cpus_per_client == "auto" else engine.cpus_per_client
+    gpus = 0.0 if engine.gpus_per_client == "auto" else engine.gpus_per_client
+    slots = {
+        "memory": [floor(0.8 * node.memory / MEMORY_PER_ACTOR) for node in nodes],
+        "CPUs": [_slots("CPU", cpus, node) for node in nodes],
+        "GPUs": [_slots("GPU", gpus, node) for node in nodes],
+    }
+    limit = max(1, sum(map(min, zip(*slots.values(), strict=True))))
     if num_clients <= limit:
         return num_clients, "one client per actor fits"
-    return limit, f"as many actors as the {resource} take"
+    return limit, f"as many actors as the {min(slots, key=lambda resource: sum(slots[resource]))} take"
 
 
-def _slots(share: float, amounts: Sequence[float]) -> int:
-    """Return how many actors with this share fit, each on one machine, a fraction within one device."""
+def _amount(kind: str, node: Node) -> float:
+    return node.cpus if kind == "CPU" else node.gpus
+
+
+def _slots(kind: str, share: float, node: Node) -> int:
+    """Return how many actors with this share fit on `node`; Ray keeps a GPU fraction within one device."""
     if share == 0:
         return 10**9
-    if share < 1:
-        return sum(floor(amount) * floor(1 / share + 1e-9) for amount in amounts)
-    return sum(floor(amount / share) for amount in amounts)
+    amount = _amount(kind, node)
+    if kind == "GPU" and share < 1:
+        return floor(amount) * floor(1 / share + 1e-9)
+    return floor(amount / share + 1e-9)
 
 
-def _share(kind: str, wanted: float | str, num_actors: int, amounts: Sequence[float]) -> float:
-    available = sum(floor(amount) for amount in amounts)
+def _share(kind: str, wanted: float | str, num_actors: int, nodes: Sequence[Node]) -> float:
     if isinstance(wanted, str):
+        available = sum(floor(_amount(kind, node)) for node in nodes)
         per_device = ceil(num_actors / available) if available else 0
         share = floor(10_000 / per_device) / 10_000 if per_device else 0.0
         if available and not share:
             raise ConfigError(
-                f"{num_actors} actors cannot share {available} {kind[:-1].upper()}(s), since a share is at least "
-                "0.0001; raise engine.clients_per_actor"
+                f"{num_actors} actors cannot share {available} {kind}(s), since a share is at least 0.0001; "
+                "raise engine.clients_per_actor"
             )
         return share
-    fits = _slots(wanted, amounts)
+    fits = sum(_slots(kind, wanted, node) for node in nodes)
     if num_actors > fits:
         raise ConfigError(
-            f"engine.{kind}_per_client={wanted:g} for {num_actors} actors asks for {wanted * num_actors:g} "
-            f"{kind[:-1].upper()}s, but the cluster has {sum(amounts):g} and takes {fits} such actors; "
-            f"lower it, or raise engine.clients_per_actor"
+            f"engine.{kind.lower()}s_per_client={wanted:g} for {num_actors} actors asks for {wanted * num_actors:g} "
+            f"{kind}s, but the cluster has {sum(_amount(kind, node) for node in nodes):g} and takes {fits} such "
+            "actors; lower it, or raise engine.clients_per_actor"
         )
     return float(wanted)

@@ -21,6 +21,8 @@ class Replies(Mapping[int, Tree]):
     tree: Tree
 
     def __getitem__(self, client: int) -> Tree:
+        if client not in self.clients:
+            raise KeyError(client)
         position = self.clients.index(client)
         return tree_map(lambda leaf: leaf[position], self.tree)
 
@@ -41,10 +43,12 @@ class Replies(Mapping[int, Tree]):
         """
         total = by.double().sum()
         assert total > 0, "the weights of a mean must not all be zero"
-        share = (by.double() / total).float()
+        share = by.double() / total
 
         def weighted(leaf: Tensor) -> Tensor:
-            mean = share.to(leaf.device) @ leaf.reshape(len(self), -1).to(torch.promote_types(leaf.dtype, torch.float))
+            # Whole numbers in double precision: float32 has none of its own beyond 2^24.
+            wide = torch.promote_types(leaf.dtype, torch.float) if leaf.is_floating_point() else torch.double
+            mean = share.to(leaf.device, wide) @ leaf.reshape(len(self), -1).to(wide)
             mean = mean if leaf.is_floating_point() else mean.round()
             return mean.to(leaf.dtype).reshape(leaf.shape[1:])
 

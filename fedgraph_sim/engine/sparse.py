@@ -1,64 +1,175 @@
-"""Sparse matrices that multiply dense ones, forwards and backwards, by rows."""
+"""Sparse matrices that multiply dense ones, forwards and backwards, by rows; for one client or for many at once."""
 
 import warnings
-from typing import Any, Self
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
 
 
-class SparseMatrix:
-    """A constant sparse matrix [num_rows, num_columns] in float32, with its transpose at hand for the backward pass.
+class Matrix(ABC):
+    """A constant matrix of one client that multiplies dense ones from the left, differentiably."""
 
-    ``matrix @ dense`` is differentiable in `dense`; the matrix itself never has a gradient.
+    @abstractmethod
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        """Return the product [num_rows, width] with `dense` [num_columns, width]."""
+
+
+class SparseMatrix(Matrix):
+    """A constant sparse matrix [num_rows, num_columns] in float32.
+
+    ``matrix @ dense`` is differentiable in `dense`; the matrix itself never has a gradient. Both directions are
+    products by rows, since the transpose is kept beside the matrix.
     """
 
-    def __init__(self, csr: Tensor, transposed: Tensor) -> None:
-        self.csr = csr
-        self.transposed = transposed
-
-    @classmethod
-    def of(cls, matrix: sparse.sparray, device: torch.device) -> Self:
-        """Move a SciPy matrix to `device`."""
-        return cls(_csr_tensor(matrix.tocsr(), device), _csr_tensor(matrix.T.tocsr(), device))
+    def __init__(self, matrix: sparse.sparray, device: torch.device) -> None:
+        self.rows = _canonical(matrix)
+        self.device = device
+        self._forward = csr_tensor(self.rows, device)
+        self._backward = csr_tensor(self.rows.T, device)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
-        return self.csr.shape[0], self.csr.shape[1]
+        return self.rows.shape[0], self.rows.shape[1]
 
-    @property
-    def T(self) -> "SparseMatrix":  # noqa: N802 - the name that NumPy and torch use
-        """The transpose, without a copy."""
-        return SparseMatrix(self.transposed, self.csr)
+    def multiply(self, dense: Tensor, *, transposed: bool) -> Tensor:
+        """Return the product of the matrix, or of its transpose, without a derivative."""
+        return (self._backward if transposed else self._forward) @ dense
 
     def __matmul__(self, dense: Tensor) -> Tensor:
-        product: Tensor = _Product.apply(dense, self)  # type: ignore[no-untyped-call]
-        return product
+        return _product(dense, self, False)
 
 
 class _Product(torch.autograd.Function):
     """d/dH of (A H) applied to G is (A^T G)."""
 
     @staticmethod
-    def forward(dense: Tensor, matrix: SparseMatrix) -> Tensor:
-        return matrix.csr @ dense
+    def forward(dense: Tensor, matrix: SparseMatrix, transposed: bool) -> Tensor:
+        return matrix.multiply(dense, transposed=transposed)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, SparseMatrix], output: Tensor) -> None:
-        ctx.matrix = inputs[1]
+    def setup_context(ctx: Any, inputs: tuple[Tensor, SparseMatrix, bool], output: Tensor) -> None:
+        ctx.matrix, ctx.transposed = inputs[1], inputs[2]
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return ctx.matrix.T @ gradient, None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return _product(gradient, ctx.matrix, not ctx.transposed), None, None
 
 
-def _csr_tensor(matrix: sparse.csr_array, device: torch.device) -> Tensor:
-    matrix.sum_duplicates()
+class Blocks:
+    """One sparse matrix per client, padded to the same shape and laid out for all clients' products at once.
+
+    `diagonal` [num_clients * num_rows, num_clients * num_columns] is for operands that differ between clients; `column`
+    [num_clients * num_rows, num_columns], the blocks one below the other, for an operand that all of them share.
+    """
+
+    def __init__(self, matrices: Sequence[Matrix], shape: tuple[int, int]) -> None:
+        num_rows, num_columns = shape
+        sparse_ones = [matrix for matrix in matrices if isinstance(matrix, SparseMatrix)]
+        assert len(sparse_ones) == len(matrices), "blocks are made of sparse matrices"
+        device = sparse_ones[0].device
+        blocks = [matrix.rows for matrix in sparse_ones]
+        offsets = [index * num_columns for index in range(len(blocks))]
+        diagonal = _below_each_other(blocks, num_rows, offsets, num_columns * len(blocks))
+        column = _below_each_other(blocks, num_rows, [0] * len(blocks), num_columns)
+        self.num_rows = num_rows
+        self.diagonal = csr_tensor(diagonal, device)
+        self.column = csr_tensor(column, device)
+        self.transposed = csr_tensor(diagonal.T, device)
+        self.num_columns = num_columns
+
+    def of_client(self, index: Tensor) -> "ClientBlock":
+        """Return one client's block; `index` is its number, as a tensor that ``torch.vmap`` maps over."""
+        return ClientBlock(self, index)
+
+    def multiply(self, dense: Tensor, *, transposed: bool) -> Tensor:
+        """Return every client's product, or that of its transpose; `dense` is [num_clients, num_columns, width]."""
+        matrix, size = (self.transposed, self.num_columns) if transposed else (self.diagonal, self.num_rows)
+        return (matrix @ dense.reshape(-1, dense.shape[-1])).view(len(dense), size, -1)
+
+    def multiply_shared(self, dense: Tensor) -> Tensor:
+        """Return every client's product with one `dense` [num_columns, width]."""
+        product: Tensor = self.column @ dense
+        return product.view(-1, self.num_rows, dense.shape[-1])
+
+
+class ClientBlock(Matrix):
+    """One client's matrix among those of all, inside ``torch.vmap``: ``block @ dense`` is a `SparseMatrix` product.
+
+    The client's index is handed to each product although it is not needed, because it is always mapped over: a rule for
+    the operand alone would never apply where the operand is shared by all clients.
+    """
+
+    def __init__(self, blocks: Blocks, index: Tensor) -> None:
+        self._blocks = blocks
+        self._index = index
+
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        return _block_product(dense, self._index, self._blocks, False)
+
+
+class _BlockProduct(torch.autograd.Function):
+    """A_k H, or A_k^T H, for a client k; the rule for ``torch.vmap`` computes all clients in one product."""
+
+    @staticmethod
+    def forward(dense: Tensor, index: Tensor, blocks: Blocks, transposed: bool) -> Tensor:
+        raise NotImplementedError("a client's block exists inside torch.vmap only")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Blocks, bool], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[1])
+        ctx.blocks, ctx.transposed = inputs[2], inputs[3]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+        return _block_product(gradient, ctx.saved_tensors[0], ctx.blocks, not ctx.transposed), None, None, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, dense: Tensor, index: Tensor, blocks: Blocks, transposed: bool) -> Any:
+        if in_dims[0] is not None:
+            return blocks.multiply(dense.movedim(in_dims[0], 0), transposed=transposed), 0
+        if transposed:
+            return blocks.multiply(dense.expand(info.batch_size, *dense.shape), transposed=True), 0
+        return blocks.multiply_shared(dense), 0
+
+
+# What torch declares of `apply` has no types.
+_product: Callable[..., Tensor] = _Product.apply
+_block_product: Callable[..., Tensor] = _BlockProduct.apply
+
+
+def csr_tensor(matrix: sparse.sparray, device: torch.device) -> Tensor:
+    """Return a SciPy matrix as a torch CSR tensor in float32."""
+    matrix = _canonical(matrix)
     rows, columns = (torch.from_numpy(index.astype(np.int64)) for index in (matrix.indptr, matrix.indices))
     values = torch.from_numpy(matrix.data.astype(np.float32))
     return torch.sparse_csr_tensor(rows, columns, values, matrix.shape, check_invariants=True).to(device)
+
+
+def _canonical(matrix: sparse.sparray) -> sparse.csr_array:
+    rows = matrix.tocsr()
+    rows.sum_duplicates()
+    return rows
+
+
+def _below_each_other(
+    blocks: Sequence[sparse.csr_array], num_rows: int, offsets: Sequence[int], num_columns: int
+) -> sparse.csr_array:
+    """Stack blocks, each filled up to `num_rows` rows and moved right by its offset."""
+    counts = np.zeros((len(blocks), num_rows), np.int64)
+    for index, block in enumerate(blocks):
+        counts[index, : block.shape[0]] = np.diff(block.indptr)
+    starts: NDArray[np.int64] = np.concatenate([[0], counts.ravel().cumsum()])
+    columns = np.concatenate(
+        [block.indices.astype(np.int64) + offset for block, offset in zip(blocks, offsets, strict=True)]
+    )
+    values = np.concatenate([block.data for block in blocks])
+    return sparse.csr_array((values, columns, starts), shape=(len(blocks) * num_rows, num_columns))

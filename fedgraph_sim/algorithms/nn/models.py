@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fedgraph_sim.engine.graph_tensors import GraphTensors
 from fedgraph_sim.engine.random_stream import RandomStream
-from fedgraph_sim.engine.sparse import SparseMatrix
+from fedgraph_sim.engine.sparse import Matrix
 
 Weights = dict[str, Tensor]
 
@@ -28,7 +28,7 @@ class Model(ABC):
     dropout: float = 0.5
 
     @abstractmethod
-    def layer(self, name: str, weights: Weights, graph: GraphTensors, h: Tensor | SparseMatrix) -> Tensor:
+    def layer(self, name: str, weights: Weights, graph: GraphTensors, h: Tensor | Matrix) -> Tensor:
         """Return the output [n, hidden] of the hidden layer `name` for its input [n, width], before ReLU."""
 
     @abstractmethod
@@ -48,7 +48,7 @@ class Model(ABC):
 
     def __call__(self, weights: Weights, graph: GraphTensors, random: RandomStream | None = None) -> Tensor:
         """Return logits [n, num_classes]; `random` is the dropout's stream in training, None in evaluation."""
-        h: Tensor | SparseMatrix = graph.x
+        h: Tensor | Matrix = graph.x
         for index, name in enumerate(("conv1", "conv2")):
             h = torch.relu(self.layer(name, weights, graph, h))
             if random is not None and self.dropout > 0:
@@ -63,7 +63,7 @@ class GCN(Model):
         """Return one matrix and one bias."""
         return {"weight": (width, self.hidden), "bias": (self.hidden,)}
 
-    def layer(self, name: str, weights: Weights, graph: GraphTensors, h: Tensor | SparseMatrix) -> Tensor:
+    def layer(self, name: str, weights: Weights, graph: GraphTensors, h: Tensor | Matrix) -> Tensor:
         """Return A_hat H W + b."""
         return graph.normalized_adjacency @ (h @ weights[f"{name}.weight"]) + weights[f"{name}.bias"]
 
@@ -75,7 +75,7 @@ class SAGE(Model):
         """Return the matrices of a node itself and of its neighbours' mean, and one bias."""
         return {"self.weight": (width, self.hidden), "neighbor.weight": (width, self.hidden), "bias": (self.hidden,)}
 
-    def layer(self, name: str, weights: Weights, graph: GraphTensors, h: Tensor | SparseMatrix) -> Tensor:
+    def layer(self, name: str, weights: Weights, graph: GraphTensors, h: Tensor | Matrix) -> Tensor:
         """Return H W_self + (D^-1 A) H W_neighbour + b."""
         own = h @ weights[f"{name}.self.weight"] + weights[f"{name}.bias"]
         return own + graph.mean_adjacency @ (h @ weights[f"{name}.neighbor.weight"])
@@ -88,7 +88,7 @@ class MLP(Model):
         """Return one matrix and one bias."""
         return {"weight": (width, self.hidden), "bias": (self.hidden,)}
 
-    def layer(self, name: str, weights: Weights, graph: GraphTensors, h: Tensor | SparseMatrix) -> Tensor:
+    def layer(self, name: str, weights: Weights, graph: GraphTensors, h: Tensor | Matrix) -> Tensor:
         """Return H W + b."""
         return h @ weights[f"{name}.weight"] + weights[f"{name}.bias"]
 

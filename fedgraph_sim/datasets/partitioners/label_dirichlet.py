@@ -25,8 +25,10 @@ class LabelDirichlet(Partitioner):
 
     name: Literal["label-dirichlet"] = Field("label-dirichlet", description="name of the partitioner")
     alpha: float = Field(0.5, gt=0, description="concentration; lower values skew more")
-    min_nodes: int = Field(1, ge=1, description="nodes that each client has at least")
-    max_tries: int = Field(100, ge=1, description="draws before giving up")
+    min_nodes: int = Field(
+        1, ge=1, description="nodes that each client has at least", json_schema_extra={"unit": "nodes"}
+    )
+    max_tries: int = Field(100, ge=1, description="draws before giving up", json_schema_extra={"unit": "draws"})
 
     def _assign(self, graph: Graph, num_clients: int, seed: int) -> list[NDArray[np.int64]]:
         rng = np.random.default_rng(seed)

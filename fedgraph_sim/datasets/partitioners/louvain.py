@@ -29,7 +29,12 @@ class Louvain(Partitioner):
     summary: ClassVar[str] = "disjoint unions of Louvain communities, of similar size"
 
     name: Literal["louvain"] = Field("louvain", description="name of the partitioner")
-    delta: int = Field(20, ge=0, description="nodes by which a client's size may differ from the mean")
+    delta: int = Field(
+        20,
+        ge=0,
+        description="nodes by which a client's size may differ from the mean",
+        json_schema_extra={"unit": "nodes"},
+    )
     every_class: bool = Field(False, description="move nodes until each client has two nodes of every class")
 
     def _assign(self, graph: Graph, num_clients: int, seed: int) -> list[NDArray[np.int64]]:

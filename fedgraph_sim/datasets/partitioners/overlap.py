@@ -24,7 +24,9 @@ class Overlap(Partitioner):
     summary: ClassVar[str] = "overlapping samples of METIS parts"
 
     name: Literal["overlap"] = Field("overlap", description="name of the partitioner")
-    clients_per_part: int = Field(5, ge=1, description="clients that sample from one part")
+    clients_per_part: int = Field(
+        5, ge=1, description="clients that sample from one part", json_schema_extra={"unit": "clients"}
+    )
     share: float = Field(0.5, gt=0, le=1, description="fraction of a part's nodes that a client holds, in (0, 1]")
 
     def _assign(self, graph: Graph, num_clients: int, seed: int) -> list[NDArray[np.int64]]:

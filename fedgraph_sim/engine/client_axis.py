@@ -1,0 +1,57 @@
+"""Trees of several clients at once: each leaf has a leading client axis, or is a list where the shapes differ."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedgraph_sim.engine.tree import Tree, tree_map
+
+
+def stack(trees: Sequence[Tree]) -> Tree:
+    """Put the trees of several clients together."""
+
+    def together(*parts: Tensor) -> Tensor | list[Tensor]:
+        return torch.stack(parts) if len({part.shape for part in parts}) == 1 else list(parts)
+
+    return tree_map(together, *trees)
+
+
+def one(tree: Tree, position: int) -> Tree:
+    """Return the tree of one client."""
+    return tree_map(lambda leaf: leaf[position], tree)
+
+
+def pick(tree: Tree, positions: Sequence[int]) -> Tree:
+    """Return the trees of some clients; all of them, in order, cost no copy."""
+    index = list(positions)
+
+    def part(leaf: Any) -> Any:
+        if index == list(range(len(leaf))):
+            return leaf
+        return [leaf[at] for at in index] if isinstance(leaf, list) else leaf[index]
+
+    return tree_map(part, tree)
+
+
+def gather(parts: Sequence[Tree], positions: Sequence[Sequence[int]]) -> Tree:
+    """Put parts together so that the clients of ``parts[i]`` are at ``positions[i]``."""
+    if len(parts) == 1 and list(positions[0]) == list(range(len(positions[0]))):
+        return parts[0]
+    count = sum(map(len, positions))
+
+    def together(*leaves: Any) -> Any:
+        shapes = {leaf.shape[1:] if isinstance(leaf, Tensor) else None for leaf in leaves}
+        if len(shapes) == 1 and None not in shapes:
+            whole = leaves[0].new_empty(count, *leaves[0].shape[1:])
+            for leaf, places in zip(leaves, positions, strict=True):
+                whole[list(places)] = leaf
+            return whole
+        ragged: list[Any] = [None] * count
+        for leaf, places in zip(leaves, positions, strict=True):
+            for place, part in zip(places, leaf, strict=True):
+                ragged[place] = part
+        return ragged
+
+    return tree_map(together, *parts)

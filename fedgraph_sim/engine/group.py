@@ -1,0 +1,110 @@
+"""A group: clients of like size in one process, run one after another or all in one computation."""
+
+import traceback
+
+import torch
+from torch import Tensor
+
+from fedgraph_sim.engine.algorithm import Client, ClientStep
+from fedgraph_sim.engine.batch import Batch
+from fedgraph_sim.engine.client_axis import one, stack
+from fedgraph_sim.engine.federation import Call, StepFailure
+from fedgraph_sim.engine.graph_tensors import GraphTensors
+from fedgraph_sim.engine.random_stream import RandomStream
+from fedgraph_sim.engine.states import States
+from fedgraph_sim.engine.tree import Tree, leaves, tree_map
+
+
+class Group:
+    """The graphs and states of some clients; `position` says where each client is among them."""
+
+    def __init__(self, graphs: dict[int, GraphTensors]) -> None:
+        self.position = {client: position for position, client in enumerate(graphs)}
+        self.states = States(len(graphs))
+        self._graphs = list(graphs.values())
+        self._batches: dict[tuple[int, ...], Batch] = {}
+
+    @property
+    def device(self) -> torch.device:
+        """Where the graphs are."""
+        return self._graphs[0].y.device
+
+    def run_in_turn(self, step: ClientStep, call: Call, keys: Tensor) -> Tree | StepFailure:
+        """Run `step` for one client of `call` after another, with the random streams of `keys` [num_clients]."""
+        replies = []
+        for place, number in enumerate(call.clients):
+            position = self.position[number]
+            message = call.shared if call.each is None else one(call.each, place)
+            client = Client(
+                graph=self._graphs[position], random=RandomStream(keys[place]), state=self.states.one(position)
+            )
+            versions = _versions(message)
+            try:
+                reply = step(client, message)
+            except Exception as error:
+                return _raised(error, step, f"client {number}")
+            if versions != _versions(message):
+                return _edited(step, f"client {number}")
+            self.states.set_one(position, client.state)
+            replies.append(tree_map(lambda leaf: leaf.detach(), reply))
+        return _checked(stack(replies), step, call)
+
+    def run_together(self, step: ClientStep, call: Call, keys: Tensor) -> Tree | StepFailure:
+        """Run `step` for all clients of `call` in one computation."""
+        positions = tuple(self.position[number] for number in call.clients)
+        batch = self._batch(positions)
+        # What all clients share is not mapped over; a tree without tensors cannot be.
+        message, dimension = (call.shared, None) if call.each is None else (call.each, 0)
+
+        def run_one(own: dict[str, Tensor], key: Tensor, state: Tree, message: Tree) -> Tree:
+            client = Client(graph=batch.one(own), random=RandomStream(key), state=state)
+            reply = step(client, message)
+            return {"state": client.state} | ({} if reply is None else {"reply": reply})
+
+        names = f"clients {', '.join(map(str, call.clients))}"
+        states = self.states.some(positions)
+        versions = _versions(message)
+        try:
+            mapped = torch.vmap(run_one, in_dims=(0, 0, 0 if states else None, dimension))
+            results = mapped(batch.tensors(), keys, states, message)
+        except Exception as error:
+            return _raised(error, step, names)
+        if versions != _versions(message):
+            return _edited(step, names)
+        self.states.set_some(positions, results["state"])
+        return _checked(results.get("reply"), step, call)
+
+    def _batch(self, positions: tuple[int, ...]) -> Batch:
+        """Return the graphs at `positions`, stacked. The batch of all clients is kept, and the latest other one."""
+        if positions not in self._batches:
+            everyone = tuple(range(len(self._graphs)))
+            self._batches = {key: batch for key, batch in self._batches.items() if key == everyone}
+            self._batches[positions] = Batch.of([self._graphs[position] for position in positions])
+        return self._batches[positions]
+
+
+def _versions(message: Tree) -> list[int]:
+    """Return how often each tensor was edited in place."""
+    parts = [leaf if isinstance(leaf, list) else [leaf] for _, leaf in leaves(message)]
+    return [tensor._version for part in parts for tensor in part]
+
+
+def _raised(error: Exception, step: ClientStep, who: str) -> StepFailure:
+    return StepFailure(
+        who=who, step=step.__name__, reason=f"{type(error).__name__}: {error}", traceback=traceback.format_exc()
+    )
+
+
+def _edited(step: ClientStep, who: str) -> StepFailure:
+    reason = "the step edited a tensor of its message in place, which other clients read too; clone it first"
+    return StepFailure(who=who, step=step.__name__, reason=reason)
+
+
+def _checked(replies: Tree, step: ClientStep, call: Call) -> Tree | StepFailure:
+    """Refuse replies with NaN or Inf. The sum of a leaf tells in one pass whether to look for the client."""
+    for path, leaf in leaves(replies):
+        for place, part in enumerate(leaf) if isinstance(leaf, list) or not torch.isfinite(leaf.sum()) else ():
+            if part.is_floating_point() and not torch.isfinite(part).all():
+                reason = f"training diverged: {path} of the reply holds NaN or Inf; lower algorithm.lr"
+                return StepFailure(who=f"client {call.clients[place]}", step=step.__name__, reason=reason)
+    return replies
