@@ -1,7 +1,20 @@
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
+
+from fedgraph_sim.datasets.graph import Graph
+from fedgraph_sim.engine.algorithm import Algorithm
+from fedgraph_sim.engine.cohort import InlineCohort
+from fedgraph_sim.engine.federation import Federation, Task
+from fedgraph_sim.engine.graph_tensors import GraphTensors
+from fedgraph_sim.engine.host import ClientHost
+from fedgraph_sim.engine.ledger import Ledger
+from fedgraph_sim.engine.tree import Tree
 
 
 @pytest.fixture(scope="session")
@@ -12,3 +25,79 @@ def data_dir() -> Path:
     if not folder.is_dir():
         pytest.skip(f"real data is not at {folder}; set FEDGRAPH_TEST_DATA to its folder")
     return folder
+
+
+@pytest.fixture(scope="session")
+def make_graph() -> Callable[..., Graph]:
+    """Build a graph from its directed entries; node i has the feature row (i, 1), classes alternate."""
+
+    def make(num_nodes: int, entries: Sequence[tuple[int, int]], *, both_ways: bool = False, **fields: Any) -> Graph:
+        edge_index = np.array(entries, dtype=np.int64).reshape(-1, 2).T
+        if both_ways:
+            edge_index = np.concatenate([edge_index, edge_index[::-1]], axis=1)
+        defaults: dict[str, Any] = {
+            "x": np.stack([np.arange(num_nodes), np.ones(num_nodes)], axis=1).astype(np.float32),
+            "edge_index": edge_index,
+            "edge_weight": None,
+            "y": np.arange(num_nodes) % 2,
+            "role": np.ones(num_nodes, dtype=np.int8),
+            "node_id": np.arange(num_nodes),
+            "num_classes": 2,
+        }
+        return Graph(**{**defaults, **fields})
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def path_graphs(make_graph: Callable[..., Graph]) -> list[Graph]:
+    """Two clients: a path of 4 nodes and one of 3; the last node of each is for test, the one before for validation."""
+    return [
+        make_graph(4, [(0, 1), (1, 2), (2, 3)], both_ways=True, role=np.array([1, 1, 2, 3], np.int8)),
+        make_graph(3, [(0, 1), (1, 2)], both_ways=True, role=np.array([1, 2, 3], np.int8)),
+    ]
+
+
+@pytest.fixture(scope="session")
+def make_host() -> Callable[..., ClientHost]:
+    """Build a host of clients 0, 1, ... with the given graphs."""
+
+    def make(algorithm: Algorithm, graphs: Sequence[Graph], *, batched: bool = False) -> ClientHost:
+        tensors = {client: GraphTensors.of(graph, torch.device("cpu")) for client, graph in enumerate(graphs)}
+        return ClientHost(algorithm, tensors, batched=batched)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_federation(make_host: Callable[..., ClientHost]) -> Callable[..., Federation]:
+    """Build a federation whose clients, with the given graphs, live in this process."""
+
+    def make(
+        algorithm: Algorithm, graphs: Sequence[Graph], *, seed: int = 0, fraction: float = 1.0, batched: bool = False
+    ) -> Federation:
+        task = Task(num_features=graphs[0].num_features, num_classes=graphs[0].num_classes)
+        return Federation(
+            InlineCohort((range(len(graphs)),), (make_host(algorithm, graphs, batched=batched),)),
+            num_clients=len(graphs),
+            task=task,
+            seed=seed,
+            fraction=fraction,
+            ledger=Ledger(),
+        )
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def train() -> Callable[..., Tree]:
+    """Run the set-up and some rounds, and return the server's state."""
+
+    def run(algorithm: Algorithm, fed: Federation, rounds: int) -> Tree:
+        server = algorithm.setup(fed)
+        for number in range(1, rounds + 1):
+            fed.begin(round=number, kind="train")
+            server = algorithm.round(fed, server)
+        return server
+
+    return run

@@ -4,9 +4,10 @@ Nothing here imports torch at the top: the coordinator's process starts the host
 that import at the same time.
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from weakref import finalize
 
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError
@@ -15,13 +16,29 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from fedgraph_sim.errors import RunError
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from fedgraph_sim.engine.federation import Call, StepFailure
     from fedgraph_sim.engine.job import Job
+    from fedgraph_sim.engine.replies import Here
     from fedgraph_sim.engine.report import Event
     from fedgraph_sim.engine.tree import Tree
 
 START_TIMEOUT = 300.0
 """Seconds after which actors that have not started are taken for stuck."""
+
+
+LARGE = 1 << 20
+"""Bytes from which replies stay in their actor until the server asks for them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """Replies that stayed in their actor, by number; `num_bytes` of each client's, and `kinds`, empty arrays."""
+
+    number: int
+    num_bytes: Any
+    kinds: "Tree"
 
 
 class HostActor:
@@ -33,15 +50,42 @@ class HostActor:
         from fedgraph_sim.engine.host import host_of
 
         self._host = host_of(job, place, use_cuda=bool(ray.get_gpu_ids()))
+        self._held: dict[int, Here] = {}
         torch.func.grad(torch.sum)(torch.ones(1))  # loads what the first round would otherwise wait for
 
-    def run(self, call: "Call", shared: "Tree") -> "Tree | StepFailure":
-        """Run the step of `call` with its messages, arrays, as tensors; `shared` is the message to all."""
+    def run(self, call: "Call", shared: "Tree", number: int, released: tuple[int, ...]) -> "Tree | Held | StepFailure":
+        """Run the step of `call` with its messages, arrays, as tensors; `shared` is the message to all.
+
+        Small replies are returned; large ones stay here under `number` until they are released.
+        """
         from fedgraph_sim.engine.arrays import to_arrays, to_tensors
         from fedgraph_sim.engine.federation import StepFailure
+        from fedgraph_sim.engine.replies import Here
 
-        replies = self._host.run(replace(call, shared=to_tensors(shared), each=to_tensors(call.each)))
-        return replies if isinstance(replies, StepFailure) else to_arrays(replies)
+        for old in released:
+            self._held.pop(old, None)
+        tree = self._host.run(replace(call, shared=to_tensors(shared), each=to_tensors(call.each)))
+        if isinstance(tree, StepFailure):
+            return tree
+        here = Here(tree, len(call.clients))
+        if here.num_bytes.sum() < LARGE:
+            return to_arrays(tree)
+        self._held[number] = here
+        return Held(number=number, num_bytes=here.num_bytes, kinds=to_arrays(here.kinds))
+
+    def tree(self, number: int) -> "Tree":
+        """Return replies that were held."""
+        from fedgraph_sim.engine.arrays import to_arrays
+
+        return to_arrays(self._held[number].tree())
+
+    def weighted_sum(self, number: int, key: str, weights: Any) -> "Tree":
+        """Return the weighted sum, over this actor's clients, of a part of replies that are held."""
+        import torch
+
+        from fedgraph_sim.engine.arrays import to_arrays
+
+        return to_arrays(self._held[number].weighted_sum(key, torch.from_numpy(weights))())
 
     def states(self) -> "dict[int, Tree]":
         """Return the states of this actor's clients, as arrays."""
@@ -56,7 +100,35 @@ class HostActor:
 
     def peak_memory(self) -> int:
         """Return the largest resident size of this process so far, in bytes."""
-        return self._host.peak_memory()
+        from fedgraph_sim.engine.memory import peak_memory
+
+        return peak_memory()
+
+
+class There:
+    """The replies of one actor's clients that stayed in it."""
+
+    def __init__(self, host: Any, held: Held, released: list[int]) -> None:
+        from fedgraph_sim.engine.arrays import to_tensors
+
+        self._host = host
+        self._number = held.number
+        self.num_bytes = held.num_bytes
+        self.kinds = to_tensors(held.kinds)
+        finalize(self, released.append, held.number)
+
+    def tree(self) -> "Tree":
+        """Bring the replies here."""
+        from fedgraph_sim.engine.arrays import to_tensors
+
+        return to_tensors(ray.get(self._host.tree.remote(self._number)))
+
+    def weighted_sum(self, key: str, weights: "Tensor") -> "Callable[[], Tree]":
+        """Let the actor add up its own clients."""
+        from fedgraph_sim.engine.arrays import to_tensors
+
+        pending = self._host.weighted_sum.remote(self._number, key, weights.numpy())
+        return lambda: to_tensors(ray.get(pending))
 
 
 class RayCohort:
@@ -68,6 +140,9 @@ class RayCohort:
         self._places = placement.actors
         self._hosts = [actor.remote(job, place) for place in range(len(placement.actors))]
         self.devices: tuple[str, ...] = ()
+        self._apart = job.config.engine.batched
+        self._number = 0
+        self._released: list[list[int]] = [[] for _ in self._hosts]
 
     def wait(self) -> None:
         """Wait until every host holds its clients."""
@@ -81,26 +156,32 @@ class RayCohort:
         except RayActorError as error:
             raise RunError("a client actor died while it loaded its clients", str(error)) from None
 
-    def run(self, call: "Call") -> "Tree | StepFailure":
-        """Run the step on all actors at once and put the replies in the call's order."""
+    def run(self, call: "Call") -> "Replies | StepFailure":
+        """Run the step on all actors at once."""
         from fedgraph_sim.engine.arrays import to_arrays, to_tensors
-        from fedgraph_sim.engine.client_axis import gather
         from fedgraph_sim.engine.cohort import homes, shares
         from fedgraph_sim.engine.federation import StepFailure
+        from fedgraph_sim.engine.replies import Here, Part, Replies
 
+        self._number += 1
         shared = None if call.shared is None else ray.put(to_arrays(call.shared))
         divided = shares(replace(call, shared=None), homes(self._places))
-        references = [
-            self._hosts[share.place].run.remote(replace(share.call, each=to_arrays(share.call.each)), shared)
-            for share in divided
-        ]
-        replies = []
+        references = []
+        for share in divided:
+            own = replace(share.call, each=to_arrays(share.call.each))
+            released = tuple(self._released[share.place])
+            self._released[share.place].clear()
+            references.append(self._hosts[share.place].run.remote(own, shared, self._number, released))
+        parts: list[Part] = []
         for share, reference in zip(divided, references, strict=True):
             reply = self._get(reference, f"round {call.round}, step {call.step}", share.place)
             if isinstance(reply, StepFailure):
                 return reply
-            replies.append(to_tensors(reply))
-        return gather(replies, [share.positions for share in divided])
+            if isinstance(reply, Held):
+                parts.append(There(self._hosts[share.place], reply, self._released[share.place]))
+            else:
+                parts.append(Here(to_tensors(reply), len(share.positions)))
+        return Replies(call.clients, parts, [share.positions for share in divided], apart=self._apart)
 
     def _get(self, reference: Any, when: str, place: int) -> Any:
         try:

@@ -55,3 +55,13 @@ def gather(parts: Sequence[Tree], positions: Sequence[Sequence[int]]) -> Tree:
         return ragged
 
     return tree_map(together, *parts)
+
+
+def weighted_sum(tree: Tree, weights: Tensor) -> Tree:
+    """Return sum_k weights_k leaf_k for every leaf, one matrix product each; whole numbers come out as floats."""
+
+    def total(leaf: Tensor) -> Tensor:
+        flat = leaf.reshape(len(leaf), -1).to(torch.promote_types(leaf.dtype, torch.float))
+        return (weights.to(flat) @ flat).reshape(leaf.shape[1:])
+
+    return tree_map(total, tree)

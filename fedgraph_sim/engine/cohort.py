@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from fedgraph_sim.engine.client_axis import gather, pick
+from fedgraph_sim.engine.client_axis import pick
 from fedgraph_sim.engine.federation import Call, StepFailure
 from fedgraph_sim.engine.host import ClientHost
+from fedgraph_sim.engine.replies import Here, Replies
 from fedgraph_sim.engine.tree import Tree
 
 
@@ -17,8 +18,8 @@ class Cohort(Protocol):
     def devices(self) -> tuple[str, ...]:
         """The device of each place."""
 
-    def run(self, call: Call) -> Tree | StepFailure:
-        """Run the step for the call's clients; return the replies, each leaf with a leading client axis."""
+    def run(self, call: Call) -> Replies | StepFailure:
+        """Run the step for the call's clients."""
 
     def states(self) -> dict[int, Tree]:
         """Return every client's state."""
@@ -47,7 +48,7 @@ def shares(call: Call, home: Mapping[int, int]) -> list[Share]:
             positions=own,
             call=replace(call, clients=tuple(call.clients[at] for at in own), each=pick(call.each, own)),
         )
-        for place, own in positions.items()
+        for place, own in sorted(positions.items())
     ]
 
 
@@ -64,16 +65,16 @@ class InlineCohort:
         self._hosts = hosts
         self.devices = tuple(host.device for host in hosts)
 
-    def run(self, call: Call) -> Tree | StepFailure:
+    def run(self, call: Call) -> Replies | StepFailure:
         """Run the step here."""
         divided = shares(call, self._home)
-        replies = []
+        parts = []
         for share in divided:
-            reply = self._hosts[share.place].run(share.call)
-            if isinstance(reply, StepFailure):
-                return reply
-            replies.append(reply)
-        return gather(replies, [share.positions for share in divided])
+            tree = self._hosts[share.place].run(share.call)
+            if isinstance(tree, StepFailure):
+                return tree
+            parts.append(Here(tree, len(share.positions)))
+        return Replies(call.clients, parts, [share.positions for share in divided], apart=self._hosts[0].batched)
 
     def states(self) -> dict[int, Tree]:
         """Return every client's state."""

@@ -1,6 +1,5 @@
 """The coordinator: owns the round loop, the server's state, the ledger and the recorder."""
 
-import resource
 import threading
 import time
 import traceback
@@ -18,6 +17,7 @@ from fedgraph_sim.engine.evaluation import Evaluator
 from fedgraph_sim.engine.federation import Federation, Task
 from fedgraph_sim.engine.job import Job
 from fedgraph_sim.engine.ledger import Ledger
+from fedgraph_sim.engine.memory import keep_large_blocks, peak_memory
 from fedgraph_sim.engine.recorder import Recorder
 from fedgraph_sim.engine.report import Event, Outcome, RoundReport, Started
 from fedgraph_sim.engine.summary import seconds, summarize
@@ -39,6 +39,7 @@ class Coordinator:
     """Runs one job over a cohort of clients; yields an event when it starts, after each round, and at the end."""
 
     def __init__(self, job: Job, cohort: Cohort) -> None:
+        keep_large_blocks()
         torch.set_num_threads(1)  # so that reductions run in one order, whatever process the coordinator lives in
         store = PartitionStore(job.store)
         self._job = job
@@ -137,10 +138,9 @@ class Coordinator:
 
     def _summary(self, ending: _Ending, ready: float) -> dict[str, Any]:
         status = {"status": ending.status} | ({"error": ending.error} if ending.error else {})
-        own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         return (
             status
             | summarize(self._job, self._info, self._reports, self._ledger)
             | {"seconds": seconds(self._job, self._reports, ready=ready, now=time.time())}
-            | {"peak_memory": {"coordinator": own, "actors": list(self._cohort.peak_memory())}}
+            | {"peak_memory": {"coordinator": peak_memory(), "actors": list(self._cohort.peak_memory())}}
         )

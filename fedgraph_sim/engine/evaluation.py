@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from fedgraph_sim.datasets.store import PartitionStore
 from fedgraph_sim.engine.algorithm import Algorithm
+from fedgraph_sim.engine.cohort import InlineCohort
 from fedgraph_sim.engine.config import Protocol
 from fedgraph_sim.engine.federation import Federation, Task
 from fedgraph_sim.engine.graph_tensors import GraphTensors
@@ -74,4 +75,5 @@ def ratio(pair: NDArray[np.float64]) -> NDArray[np.float64]:
 def _judge(algorithm: Algorithm, store: PartitionStore) -> Federation:
     host = ClientHost(algorithm, {0: GraphTensors.of(store.whole(), torch.device("cpu"))})
     task = Task(num_features=store.info.num_features, num_classes=store.info.num_classes)
-    return Federation(host, num_clients=1, task=task, seed=0, ledger=Ledger())
+    cohort = InlineCohort(((0,),), (host,))
+    return Federation(cohort, num_clients=1, task=task, seed=0, ledger=Ledger())

@@ -54,8 +54,8 @@ class StepFailure:
 class Runner(Protocol):
     """Whatever can run a step for clients."""
 
-    def run(self, call: Call) -> "Tree | StepFailure":
-        """Run the step for the call's clients; return the replies, each leaf with a leading client axis."""
+    def run(self, call: Call) -> Replies | StepFailure:
+        """Run the step for the call's clients."""
 
 
 class Federation:
@@ -106,11 +106,12 @@ class Federation:
         numbers = np.array(clients, np.int64)
         enter(sender=SERVER, receiver=numbers, num_bytes=sizes)
         call = Call(step=step.__name__, round=self.round, seed=seed, clients=clients, **messages)
-        tree = self._runner.run(call)
-        if isinstance(tree, StepFailure):
-            raise RunError(f"{tree.who}, round {self.round}, step {tree.step}: {tree.reason}", tree.traceback)
-        enter(sender=numbers, receiver=SERVER, num_bytes=num_bytes_each(tree, len(clients)))
-        return Replies(clients, tree)
+        replies = self._runner.run(call)
+        if isinstance(replies, StepFailure):
+            message = f"{replies.who}, round {self.round}, step {replies.step}: {replies.reason}"
+            raise RunError(message, replies.traceback)
+        enter(sender=numbers, receiver=SERVER, num_bytes=replies.num_bytes)
+        return replies
 
 
 def sample(num_clients: int, *, fraction: float, seed: int, round: int) -> tuple[int, ...]:

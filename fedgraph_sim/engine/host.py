@@ -1,6 +1,5 @@
 """A host: some clients in one process. Under Ray it is an actor; inline it is a plain object."""
 
-import resource
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +14,7 @@ from fedgraph_sim.engine.federation import Call, StepFailure
 from fedgraph_sim.engine.graph_tensors import GraphTensors
 from fedgraph_sim.engine.group import Group
 from fedgraph_sim.engine.job import Job
+from fedgraph_sim.engine.memory import keep_large_blocks
 from fedgraph_sim.engine.random_stream import client_keys
 from fedgraph_sim.engine.tree import Tree
 
@@ -27,8 +27,9 @@ class ClientHost:
     """
 
     def __init__(self, algorithm: Algorithm, graphs: dict[int, GraphTensors], *, batched: bool = False) -> None:
+        assert graphs, "a host has at least one client"
         self._algorithm = algorithm
-        self._batched = batched
+        self.batched = batched
         clients = list(graphs)
         chosen = (
             groups_of_like_size([graph.num_nodes for graph in graphs.values()]) if batched else [range(len(clients))]
@@ -43,7 +44,7 @@ class ClientHost:
     def run(self, call: Call) -> Tree | StepFailure:
         """Run the call's step for its clients; return their replies, each leaf with a leading client axis."""
         step = getattr(self._algorithm, call.step)
-        together = is_batched(step) and self._batched
+        together = is_batched(step) and self.batched
         keys = torch.from_numpy(client_keys(call.seed, np.array(call.clients, np.int64)))
         replies, places = [], []
         for group in self._groups:
@@ -68,14 +69,10 @@ class ClientHost:
         """Return the state of each client."""
         return {client: group.states.one(at) for group in self._groups for client, at in group.position.items()}
 
-    @staticmethod
-    def peak_memory() -> int:
-        """Return the largest resident size of this process so far, in bytes."""
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
 
 def host_of(job: Job, place: int, *, use_cuda: bool) -> ClientHost:
     """Load the clients of one place of the job, and no others, from its partition store."""
+    keep_large_blocks()
     torch.set_num_threads(job.num_threads)
     device = torch.device("cuda" if use_cuda and torch.cuda.is_available() else "cpu")
     parts = PartitionStore(job.store).load(job.placement.actors[place])

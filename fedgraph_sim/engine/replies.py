@@ -1,30 +1,85 @@
 """What came back from a call."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from fedgraph_sim.engine.client_axis import gather, one, weighted_sum
+from fedgraph_sim.engine.ledger import num_bytes_each
 from fedgraph_sim.engine.tree import Tree, tree_map
 
 
-@dataclass(frozen=True)
+class Part(Protocol):
+    """The replies of the clients of one place, each leaf with a leading client axis (or a list), wherever they are."""
+
+    @property
+    def num_bytes(self) -> NDArray[np.int64]:
+        """The size of each client's reply."""
+
+    @property
+    def kinds(self) -> Tree:
+        """Empty tensors of the leaves' dtypes and, behind the client axis, shapes."""
+
+    def tree(self) -> Tree:
+        """Bring the replies here."""
+
+    def weighted_sum(self, key: str, weights: Tensor) -> Callable[[], Tree]:
+        """Begin to compute sum_k weights_k leaf_k under `key` where the replies are; the result waits for it."""
+
+
+class Here:
+    """Replies that are in this process."""
+
+    def __init__(self, tree: Tree, count: int) -> None:
+        self._tree = tree
+        self.num_bytes = num_bytes_each(tree, count)
+        self.kinds = tree_map(lambda leaf: leaf[:0], tree)
+
+    def tree(self) -> Tree:
+        """Return the replies."""
+        return self._tree
+
+    def weighted_sum(self, key: str, weights: Tensor) -> Callable[[], Tree]:
+        """Compute the sum."""
+        total = weighted_sum(self._tree[key], weights)
+        return lambda: total
+
+
 class Replies(Mapping[int, Tree]):
     """The replies of some clients, in the order in which they were asked.
 
-    `tree` has one tensor per leaf with a leading client axis, [num_replies, ...]; where the clients' shapes differ, a
-    leaf is a list of their tensors. As a mapping it gives one client's reply: ``replies[client]["weights"]``.
+    As a mapping it gives one client's reply: ``replies[client]["weights"]``. The server's reductions are few and large:
+    `stack` and `mean`. Where the replies are large and in other processes they stay there until somebody wants them.
     """
 
-    clients: tuple[int, ...]
-    tree: Tree
+    def __init__(
+        self, clients: tuple[int, ...], parts: Sequence[Part], positions: Sequence[Sequence[int]], *, apart: bool
+    ) -> None:
+        self.clients = clients
+        self._parts = parts
+        self._positions = positions
+        self._apart = apart
+
+    @property
+    def num_bytes(self) -> NDArray[np.int64]:
+        """The size of each client's reply."""
+        sizes = np.zeros(len(self), np.int64)
+        for part, positions in zip(self._parts, self._positions, strict=True):
+            sizes[list(positions)] = part.num_bytes
+        return sizes
+
+    @cached_property
+    def tree(self) -> Tree:
+        """All replies here, each leaf with a leading client axis [num_replies, ...]; a list where shapes differ."""
+        return gather([part.tree() for part in self._parts], self._positions)
 
     def __getitem__(self, client: int) -> Tree:
-        if client not in self.clients:
-            raise KeyError(client)
-        position = self.clients.index(client)
-        return tree_map(lambda leaf: leaf[position], self.tree)
+        return one(self.tree, self.clients.index(client))
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.clients)
@@ -39,17 +94,23 @@ class Replies(Mapping[int, Tree]):
     def mean(self, key: str, *, by: Tensor) -> Tree:
         """Return sum_k by_k leaf_k / sum_k by_k for every leaf under `key`, whole-number buffers included (rounded).
 
-        `by` is [num_replies], non-negative and not all zero.
+        `by` is [num_replies], non-negative and not all zero. Each place adds up its own clients first if the replies
+        may be reduced apart; else all are added up here, in one order for every packing.
         """
         total = by.double().sum()
         assert total > 0, "the weights of a mean must not all be zero"
-        share = by.double() / total
+        share = (by.double() / total).float()
+        if self._apart:
+            pending = [
+                part.weighted_sum(key, share[list(positions)])
+                for part, positions in zip(self._parts, self._positions, strict=True)
+            ]
+            sums = [wait() for wait in pending]
+        else:
+            sums = [weighted_sum(self.tree[key], share)]
+        return tree_map(_of_kind, self._parts[0].kinds[key], *sums)
 
-        def weighted(leaf: Tensor) -> Tensor:
-            # Whole numbers in double precision: float32 has none of its own beyond 2^24.
-            wide = torch.promote_types(leaf.dtype, torch.float) if leaf.is_floating_point() else torch.double
-            mean = share.to(leaf.device, wide) @ leaf.reshape(len(self), -1).to(wide)
-            mean = mean if leaf.is_floating_point() else mean.round()
-            return mean.to(leaf.dtype).reshape(leaf.shape[1:])
 
-        return tree_map(weighted, self.tree[key])
+def _of_kind(kind: Tensor, *sums: Tensor) -> Tensor:
+    total = torch.stack(sums).sum(dim=0) if len(sums) > 1 else sums[0]
+    return (total if kind.is_floating_point() else total.round()).to(kind.dtype)

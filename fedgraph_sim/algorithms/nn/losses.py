@@ -10,7 +10,8 @@ def cross_entropy(logits: Tensor, y: Tensor, mask: Tensor) -> Tensor:
 
     Shapes: `logits` [n, num_classes], `y` and `mask` [n].
     """
-    losses = F.cross_entropy(logits, y.clamp(min=0), reduction="none")
+    # The logits are selected as well as the losses: the gradient of a selected loss alone is 0 * inf elsewhere.
+    losses = F.cross_entropy(torch.where(mask[:, None], logits, 0.0), y.clamp(min=0), reduction="none")
     return torch.where(mask, losses, 0.0).sum() / mask.sum().clamp(min=1)
 
 

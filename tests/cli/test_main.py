@@ -1,0 +1,58 @@
+import subprocess
+import sys
+
+import click
+import pytest
+
+from fedgraph_sim import __version__
+from fedgraph_sim.cli.main import COMMANDS, main
+
+DATA_FLAGS = {"--dataset", "--clients", "--partition", "--seed", "--data-dir", "--set"}
+FLAGS = {
+    "run": DATA_FLAGS | {"--algorithm", "--rounds", "--out", "--name", "--force", "--inline"},
+    "partition": DATA_FLAGS,
+    "algorithms": set(),
+    "datasets": set(),
+    "partitioners": set(),
+    "keys": set(),
+}
+
+
+def test_flags_are_frozen():
+    """A flag that goes or comes changes what users have in their scripts."""
+    found = {}
+    for name in main.list_commands(click.Context(main)):
+        command = main.get_command(click.Context(main), name)
+        options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
+        found[name] = {flag for option in options for flag in option.opts}
+    assert found == FLAGS
+
+
+def test_importing_the_command_line_is_light():
+    code = "import sys, fedgraph_sim.cli.main; print({'torch', 'ray', 'pydantic', 'numpy', 'rich'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_help_lists_every_command(invoke):
+    result = invoke("--help")
+    assert result.exit_code == 0
+    assert all(f"\n  {name} " in result.output for name in COMMANDS)
+    assert invoke("-h").output == result.output
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command(invoke, command):
+    result = invoke(command, "--help")
+    assert result.exit_code == 0
+    assert result.output.startswith(f"Usage: main {command}")
+
+
+def test_version(invoke):
+    assert invoke("--version").output == f"fedgraph-sim, version {__version__}\n"
+
+
+def test_unknown_command(invoke):
+    result = invoke("train")
+    assert result.exit_code == 2
+    assert "No such command 'train'" in result.output

@@ -1,0 +1,183 @@
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tomllib
+
+import pyarrow.parquet as pq
+import pytest
+
+KEYS = {
+    "status",
+    "algorithm",
+    "dataset",
+    "partition",
+    "num_clients",
+    "num_actors",
+    "clients_per_actor",
+    "rounds",
+    "seed",
+    "fraction",
+    "protocol",
+    "best_round",
+    "val_accuracy",
+    "test_accuracy",
+    "last",
+    "seconds",
+    "bytes",
+    "peak_memory",
+    "versions",
+}
+FILES = {"config.toml", "summary.json", "rounds.parquet", "clients.parquet", "ledger.parquet"}
+COMMAND = [sys.executable, "-c", "from fedgraph_sim.cli.main import main; main()", "run"]
+
+
+def results(summary):
+    """What a repetition of the run must reproduce."""
+    return {key: value for key, value in summary.items() if key not in ("seconds", "peak_memory")}
+
+
+def test_a_run_writes_its_folder(run_small, tmp_path):
+    summary = run_small()
+    assert set(summary) == KEYS
+    assert summary["status"] == "completed"
+    assert (summary["algorithm"], summary["dataset"], summary["partition"]) == ("fedavg", "csbm", "metis")
+    assert (summary["num_clients"], summary["rounds"], summary["seed"]) == (3, 3, 0)
+    assert 1 <= summary["best_round"] <= 3
+    assert 0 <= summary["test_accuracy"] <= 1
+    assert summary["last"]["round"] == 3
+    assert set(summary["seconds"]) == {"startup", "partition", "train", "round_median"}
+    parameters = 32 * 128 + 128 + 128 * 128 + 128 + 128 * 2 + 2
+    sent = 3 * 3 * parameters * 4
+    assert summary["bytes"]["up"] == summary["bytes"]["down"] == sent
+    assert summary["bytes"]["setup"] == 3 * (parameters * 4 + 8)
+    folder = tmp_path / "runs" / "small"
+    names = {path.name for path in folder.iterdir()}
+    assert names >= FILES
+    assert [name for name in names - FILES if not name.startswith("events.out.tfevents.")] == []
+    rounds = pq.read_table(folder / "rounds.parquet").to_pylist()
+    assert [row["round"] for row in rounds] == [1, 2, 3]
+    assert sum(row["bytes_up"] for row in rounds) == sent
+    assert max(row["val_accuracy"] for row in rounds) == summary["val_accuracy"]
+    clients = pq.read_table(folder / "clients.parquet").to_pylist()
+    assert [(row["round"], row["client"]) for row in clients] == [(r, c) for r in (1, 2, 3) for c in (0, 1, 2)]
+    ledger = pq.read_table(folder / "ledger.parquet").to_pylist()
+    assert sum(row["bytes"] for row in ledger if row["kind"] == "train") == 2 * sent
+
+
+def test_the_output_is_one_line_per_round_and_the_results(invoke):
+    result = invoke("run", "--inline", "--set", "dataset.num_nodes=300", "--clients", "3", "--rounds", "3")
+    lines = result.stderr.splitlines()
+    assert re.fullmatch(r"fedavg on csbm: \d+ nodes, .* 3 clients by metis, .* 3 rounds", lines[0])
+    pattern = r"round (\d)/3  val accuracy 0\.\d{4}  test accuracy 0\.\d{4}  [\d.]+ [kM]B  [\d.]+ s"
+    assert [re.fullmatch(pattern, line)[1] for line in lines if line.startswith("round ")] == ["1", "2", "3"]
+    assert re.search(r"test accuracy at round \d +0\.\d{4}", result.stdout)
+    folder = re.search(r"Results: (\S+)", result.stdout)[1]
+    assert re.fullmatch(r"runs/\d{8}-\d{6}-fedavg-csbm", folder)
+    assert os.path.isfile(f"{folder}/summary.json")
+
+
+def test_one_seed_gives_one_result_and_another_seed_another(run_small):
+    first = run_small()
+    assert results(run_small("--force")) == results(first)
+    assert run_small("--force", "--seed", "1")["last"] != first["last"]
+
+
+def test_the_config_of_a_run_repeats_it(run_small, invoke, tmp_path):
+    first = run_small("--algorithm", "fedprox", "--set", "algorithm.mu=0.5", "--set", "fraction=0.7")
+    config = tmp_path / "runs" / "small" / "config.toml"
+    result = invoke("run", config, "--inline", "--name", "again")
+    assert result.exit_code == 0, result.output
+    again = tmp_path / "runs" / "again"
+    assert results(json.loads((again / "summary.json").read_text())) == results(first)
+    assert tomllib.loads((again / "config.toml").read_text()) == tomllib.loads(config.read_text())
+
+
+def test_a_config_of_an_own_graph_works_from_another_folder(invoke, own_graph, tmp_path, monkeypatch):
+    options = own_graph(["train", "test", "train", "test"])
+    assert invoke("run", "--inline", "--rounds", "1", "--name", "a", *options).exit_code == 0
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    assert invoke("run", "../runs/a/config.toml", "--inline").exit_code == 0
+
+
+def test_flags_win_over_the_file_and_set_wins_over_flags(invoke, tmp_path):
+    (tmp_path / "c.toml").write_text('rounds = 9\nclients = 9\n[algorithm]\nname = "fedprox"\nlr = 0.5\nmu = 2.0\n')
+    options = ("--clients", "2", "--rounds", "8", "--set", "rounds=1", "--set", "algorithm.mu=.25")
+    result = invoke("run", "c.toml", "--inline", "--name", "a", "--set", "dataset.num_nodes=300", *options)
+    assert result.exit_code == 0, result.output
+    config = tomllib.loads((tmp_path / "runs" / "a" / "config.toml").read_text())
+    assert (config["rounds"], config["clients"]) == (1, 2)
+    assert (config["algorithm"]["lr"], config["algorithm"]["mu"]) == (0.5, 0.25)
+
+
+@pytest.mark.parametrize("protocol", ["local-mean", "local-weighted"])
+def test_without_test_nodes_the_accuracy_is_not_available(invoke, own_graph, tmp_path, protocol):
+    options = own_graph(["train", "val", "train", None])
+    assignment = f"evaluation.protocol={protocol}"
+    result = invoke("run", "--inline", "--rounds", "2", "--name", "a", *options, "--set", assignment)
+    assert result.exit_code == 0, result.output
+    assert re.search(r"test accuracy at round \d +not available", result.stdout)
+    assert json.loads((tmp_path / "runs" / "a" / "summary.json").read_text())["test_accuracy"] is None
+
+
+@pytest.mark.parametrize("algorithm", ["local", "centralized", "fedavg", "fedprox"])
+def test_every_algorithm_runs(run_small, algorithm):
+    summary = run_small("--algorithm", algorithm)
+    assert summary["num_clients"] == (1 if algorithm == "centralized" else 3)
+    assert (summary["bytes"]["up"] > 0) == algorithm.startswith("fed")
+
+
+def test_the_global_protocol_judges_the_servers_model(run_small):
+    summary = run_small("--set", "evaluation.protocol=global")
+    assert summary["protocol"] == "global"
+    assert summary["bytes"]["eval"] == 0
+    assert 0 <= summary["test_accuracy"] <= 1
+
+
+def test_evaluation_and_checkpoints_only_now_and_then(run_small, tmp_path):
+    summary = run_small("--set", "evaluation.every=2", "--set", "engine.checkpoint_every=2", "--set", "fraction=0.4")
+    folder = tmp_path / "runs" / "small"
+    accuracies = pq.read_table(folder / "rounds.parquet")["val_accuracy"].to_pylist()
+    assert [accuracy is None for accuracy in accuracies] == [True, False, False]
+    assert summary["last"]["round"] == 3
+    assert sorted(path.name for path in (folder / "checkpoints").iterdir()) == ["round-000002", "round-000003"]
+
+
+def test_divergence_ends_the_run_and_keeps_the_results(invoke, tmp_path):
+    options = ("--set", "dataset.num_nodes=300", "--clients", "3", "--rounds", "5", "--set", "algorithm.lr=1e6")
+    result = invoke("run", "--inline", "--name", "a", *options)
+    assert result.exit_code == 1
+    assert re.search(r"Error: .*client \d.*round \d.*lower algorithm\.lr", result.stderr)
+    folder = tmp_path / "runs" / "a"
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["status"] == "failed"
+    assert "lower algorithm.lr" in summary["error"]
+    assert pq.read_table(folder / "rounds.parquet").num_rows == summary["rounds"] >= 1
+
+
+def test_actors_give_the_results_of_an_inline_run(run_small, tmp_path):
+    inline = run_small()
+    options = ["--set", "dataset.num_nodes=300", "--clients", "3", "--rounds", "3", "--name", "actors"]
+    done = subprocess.run([*COMMAND, *options], cwd=tmp_path, timeout=300, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((tmp_path / "runs" / "actors" / "summary.json").read_text())
+    assert summary["num_actors"] >= 1
+    assert summary["bytes"] == inline["bytes"]
+    assert summary["last"] == pytest.approx(inline["last"], abs=1e-5)
+
+
+def test_ctrl_c_ends_after_the_round_and_keeps_the_results(invoke, tmp_path):
+    options = ["--inline", "--rounds", "100000", "--name", "a", "--set", "dataset.num_nodes=300", "--clients", "3"]
+    running = subprocess.Popen([*COMMAND, *options], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    for line in running.stderr:
+        if line.startswith("round 2/"):
+            running.send_signal(signal.SIGINT)
+            break
+    _, rest = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert re.search(r"Stopped after round \d+; the results so far are kept", rest)
+    assert json.loads((tmp_path / "runs" / "a" / "summary.json").read_text())["status"] == "interrupted"

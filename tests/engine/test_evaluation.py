@@ -1,0 +1,99 @@
+from typing import Literal
+
+import numpy as np
+import pytest
+import torch
+
+from fedgraph_sim.datasets.store import PartitionStore
+from fedgraph_sim.engine.algorithm import Algorithm, client_step
+from fedgraph_sim.engine.evaluation import Evaluator, ratio
+
+TEST = 3
+
+
+class Linked(Algorithm):
+    """Counts a test node as right when it has a neighbour."""
+
+    name: Literal["linked"] = "linked"
+
+    def setup(self, fed):
+        return {}
+
+    def round(self, fed, server):
+        return server
+
+    def global_model(self, server):
+        return {"unused": torch.zeros(1)}
+
+    @client_step
+    def evaluate(self, client, message):
+        graph = client.graph
+        linked = (graph.mean_adjacency @ torch.ones(len(graph.y), 1))[:, 0] > 0
+        return {"test_accuracy": torch.stack([(linked & graph.test_mask).sum(), graph.test_mask.sum()]).float()}
+
+
+class Pooled(Linked):
+    pooled = True
+
+
+def roles(*values):
+    return np.array(values, np.int8)
+
+
+def evaluate(protocol, graphs, make_federation, algorithm=None, store=None):
+    algorithm = algorithm or Linked()
+    fed = make_federation(algorithm, graphs)
+    fed.begin(round=1, kind="eval")
+    return Evaluator(algorithm, protocol, store).evaluate(fed, {}), fed
+
+
+@pytest.fixture
+def graphs(make_graph):
+    """Client 0: 3 of 4 test nodes are right; client 1: 1 of 1; client 2 has no test node."""
+    return [
+        make_graph(4, [(0, 1), (1, 2)], both_ways=True, role=roles(TEST, TEST, TEST, TEST)),
+        make_graph(2, [(0, 1)], both_ways=True, role=roles(TEST, 1)),
+        make_graph(2, [(0, 1)], both_ways=True, role=roles(1, 1)),
+    ]
+
+
+@pytest.mark.parametrize(("protocol", "accuracy"), [("local-mean", (0.75 + 1) / 2), ("local-weighted", 4 / 5)])
+def test_local_protocols_by_hand(graphs, make_federation, protocol, accuracy):
+    evaluation, fed = evaluate(protocol, graphs, make_federation)
+    assert evaluation.metrics == {"test_accuracy": pytest.approx(accuracy)}
+    assert evaluation.clients == (0, 1, 2)
+    assert evaluation.values["test_accuracy"].tolist()[:2] == [0.75, 1]
+    assert np.isnan(evaluation.values["test_accuracy"][2])
+    assert evaluation.counts["test_accuracy"].tolist() == [4, 1, 0]
+    assert fed.ledger.total("up", "eval") == 3 * 8
+
+
+@pytest.mark.parametrize("protocol", ["local-mean", "local-weighted"])
+def test_without_any_test_node_there_is_no_accuracy(graphs, make_federation, protocol):
+    evaluation, _ = evaluate(protocol, graphs[2:] * 2, make_federation)
+    assert evaluation.metrics == {"test_accuracy": None}
+
+
+def test_global_judges_on_the_whole_graph_at_the_nodes_that_clients_hold(make_graph, make_federation, tmp_path):
+    whole = make_graph(4, [(0, 1)], both_ways=True, role=roles(TEST, TEST, TEST, TEST))
+    members = [np.array([0]), np.array([1, 2])]
+    store = PartitionStore.create(tmp_path / "store", whole, members, dataset="d", partition="p")
+    parts = list(store.load((0, 1)).values())
+    evaluation, fed = evaluate("global", parts, make_federation, store=store)
+    assert evaluation.metrics == {"test_accuracy": pytest.approx(2 / 3)}  # nodes 0 and 1 of 0, 1, 2; nobody holds 3
+    assert evaluation.clients == ()
+    assert fed.ledger.table().num_rows == 0
+    local, _ = evaluate("local-weighted", parts, make_federation)
+    assert local.metrics == {"test_accuracy": 0}  # the one edge is between clients
+
+
+def test_one_party_with_everything_judges_its_own_model(graphs, make_federation):
+    evaluation, _ = evaluate("global", graphs[:1], make_federation, algorithm=Pooled())
+    assert evaluation.metrics == {"test_accuracy": 0.75}
+    assert evaluation.clients == (0,)
+
+
+def test_ratio_of_nothing_is_not_a_number():
+    values = ratio(np.array([[1.0, 2.0], [0.0, 0.0]]))
+    assert values[0] == 0.5
+    assert np.isnan(values[1])

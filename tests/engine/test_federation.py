@@ -1,0 +1,145 @@
+from typing import Literal
+
+import numpy as np
+import pytest
+import torch
+
+from fedgraph_sim.engine.algorithm import Algorithm, client_step
+from fedgraph_sim.engine.federation import sample
+from fedgraph_sim.engine.ledger import SERVER
+from fedgraph_sim.errors import RunError
+
+
+class Adder(Algorithm):
+    name: Literal["adder"] = "adder"
+
+    def setup(self, fed):
+        return {}
+
+    def round(self, fed, server):
+        return server
+
+    def evaluate(self, client, message):
+        return {}
+
+    @client_step
+    def add(self, client, message):
+        return {"sum": message["value"] + len(client.graph.y)}
+
+    @client_step
+    def number(self, client, message):
+        return {"bits": client.random.bits(2)}
+
+    @client_step
+    def fail(self, client, message):
+        raise ZeroDivisionError("no luck")
+
+    def unmarked(self, client, message):
+        return {}
+
+
+@pytest.fixture
+def adder():
+    return Adder()
+
+
+@pytest.fixture
+def fed(adder, path_graphs, make_federation):
+    return make_federation(adder, path_graphs)
+
+
+def test_call_sends_one_message_to_all(adder, fed):
+    replies = fed.call(adder.add, {"value": torch.tensor([10.0, 20.0])})
+    assert replies.clients == (0, 1)
+    assert replies.tree["sum"].tolist() == [[14, 24], [13, 23]]
+
+
+def test_call_asks_only_some_clients_in_the_order_given(adder, fed):
+    replies = fed.call(adder.add, {"value": torch.tensor(0.0)}, clients=(1, 0))
+    assert replies.clients == (1, 0)
+    assert replies.tree["sum"].tolist() == [3, 4]
+
+
+def test_call_each_sends_each_client_its_own_message(adder, fed):
+    replies = fed.call_each(adder.add, {"value": torch.tensor([[10.0], [20.0]])}, clients=(1, 0))
+    assert replies[1]["sum"].tolist() == [13]
+    assert replies[0]["sum"].tolist() == [24]
+
+
+def test_call_each_takes_messages_of_different_shapes(adder, fed):
+    replies = fed.call_each(adder.add, {"value": [torch.zeros(2), torch.zeros(3)]})
+    assert [part.tolist() for part in replies.tree["sum"]] == [[4, 4], [3, 3, 3]]
+
+
+def test_call_each_refuses_the_wrong_number_of_messages(adder, fed):
+    with pytest.raises(AssertionError, match="value has 3 parts for 2 clients"):
+        fed.call_each(adder.add, {"value": torch.zeros(3)})
+
+
+def test_only_tensors_travel(adder, fed):
+    with pytest.raises(TypeError, match="value in a message is a float"):
+        fed.call(adder.add, {"value": 1.0})
+
+
+def test_a_failure_names_client_round_and_step(adder, fed):
+    fed.begin(round=7, kind="train")
+    with pytest.raises(RunError, match=r"client 1, round 7, step fail: ZeroDivisionError: no luck") as caught:
+        fed.call(adder.fail, clients=(1,))
+    assert "in fail" in caught.value.details
+
+
+def test_a_call_enters_one_row_per_message(adder, fed):
+    fed.begin(round=3, kind="train")
+    fed.call(adder.add, {"value": torch.zeros(5)}, clients=(1,))
+    fed.call_each(adder.add, {"value": [torch.zeros(2), torch.zeros(3)]})
+    rows = fed.ledger.table().to_pylist()
+    assert [(row["call"], row["sender"], row["receiver"], row["bytes"]) for row in rows] == [
+        (0, SERVER, 1, 20),
+        (0, 1, SERVER, 20),
+        (1, SERVER, 0, 8),
+        (1, SERVER, 1, 12),
+        (1, 0, SERVER, 8),
+        (1, 1, SERVER, 12),
+    ]
+    assert {(row["round"], row["step"], row["kind"]) for row in rows} == {(3, "add", "train")}
+
+
+def test_random_streams_differ_by_client_call_round_and_seed_only(adder, path_graphs, make_federation):
+    def bits(*, seed=0, round=1, calls=1, clients=(0, 1)):
+        fed = make_federation(adder, path_graphs, seed=seed)
+        fed.begin(round=round, kind="train")
+        for _ in range(calls):
+            replies = fed.call(adder.number, clients=clients)
+        return {client: tuple(replies[client]["bits"].tolist()) for client in clients}
+
+    assert bits() == bits()
+    assert bits(clients=(1,))[1] == bits()[1]
+    assert len({bits()[0], bits()[1], bits(calls=2)[0], bits(round=2)[0], bits(seed=1)[0]}) == 5
+
+
+@pytest.mark.parametrize(
+    ("num_clients", "fraction", "count"), [(100, 0.1, 10), (3, 0.01, 1), (3, 0.5, 2), (5, 0.5, 3), (10, 1.0, 10)]
+)
+def test_sample_is_a_sorted_fraction_of_at_least_one(num_clients, fraction, count):
+    chosen = sample(num_clients, fraction=fraction, seed=0, round=1)
+    assert len(set(chosen)) == count
+    assert list(chosen) == sorted(chosen)
+    assert set(chosen) <= set(range(num_clients))
+
+
+def test_sample_depends_on_seed_and_round_only():
+    def chosen(seed, round):
+        return sample(100, fraction=0.1, seed=seed, round=round)
+
+    assert chosen(0, 1) == chosen(0, 1)
+    assert len({chosen(0, 1), chosen(0, 2), chosen(1, 1)}) == 3
+
+
+def test_sample_is_uniform():
+    counts = np.bincount([client for round in range(2000) for client in sample(10, fraction=0.3, seed=0, round=round)])
+    assert abs(counts - 600).max() < 5 * (2000 * 0.3 * 0.7) ** 0.5
+
+
+def test_an_unmarked_method_is_no_step(adder, fed):
+    with pytest.raises(TypeError, match="unmarked is not a client step; mark it with @client_step"):
+        fed.call(adder.unmarked)

@@ -1,0 +1,59 @@
+import numpy as np
+import pytest
+import torch
+
+from fedgraph_sim.algorithms.fedavg import FedAvg
+from fedgraph_sim.algorithms.local import Local
+from fedgraph_sim.engine.ledger import SERVER, Ledger, num_bytes, num_bytes_each
+
+
+def test_num_bytes_counts_every_tensor_by_its_type():
+    assert num_bytes({"a": torch.zeros(2, 3), "b": {"c": torch.zeros(5, dtype=torch.float64)}, "d": None}) == 24 + 40
+    assert num_bytes(None) == 0
+    assert num_bytes({"empty": torch.zeros(0, 7)}) == 0
+
+
+def test_num_bytes_each_takes_stacked_and_ragged_leaves():
+    tree = {"a": torch.zeros(2, 3), "b": [torch.zeros(1, dtype=torch.int64), torch.zeros(4, dtype=torch.int64)]}
+    assert num_bytes_each(tree, 2).tolist() == [12 + 8, 12 + 32]
+
+
+def test_totals_go_by_kind_and_direction():
+    ledger = Ledger()
+    numbers = np.array([0, 1])
+    ledger.add(round=1, call=0, step="train", kind="train", sender=SERVER, receiver=numbers, num_bytes=np.array([5, 6]))
+    ledger.add(round=1, call=0, step="train", kind="train", sender=numbers, receiver=SERVER, num_bytes=np.array([1, 2]))
+    ledger.add(round=1, call=0, step="judge", kind="eval", sender=numbers, receiver=SERVER, num_bytes=np.array([9, 9]))
+    assert ledger.total("down", "train") == 11
+    assert ledger.total("up", "train") == 3
+    assert ledger.total("up", "train", "eval") == 21
+    assert ledger.total("up", "setup") == 0
+    table = ledger.table()
+    assert table["bytes"].to_pylist() == [5, 6, 1, 2, 9, 9]
+    assert table["sender"].to_pylist() == [-1, -1, 0, 1, 0, 1]
+    assert table["kind"].to_pylist() == ["train"] * 4 + ["eval"] * 2
+
+
+def test_an_empty_ledger_has_a_table():
+    assert Ledger().table().num_rows == 0
+
+
+@pytest.mark.parametrize("fraction", [1.0, 0.5])
+def test_fedavg_sends_its_weights_both_ways_each_round(path_graphs, make_federation, train, fraction):
+    algorithm = FedAvg(hidden=4)
+    fed = make_federation(algorithm, path_graphs * 2, fraction=fraction)
+    rounds, participants = 3, int(4 * fraction)
+    train(algorithm, fed, rounds)
+    parameters = (2 * 4 + 4) + (4 * 4 + 4) + (4 * 2 + 2)
+    ledger = fed.ledger
+    assert ledger.total("down", "train") == rounds * participants * parameters * 4
+    assert ledger.total("up", "train") == rounds * participants * parameters * 4
+    assert ledger.total("down", "setup") == 4 * parameters * 4
+    assert ledger.total("up", "setup") == 4 * 8  # one int64 per client: its number of training nodes
+
+
+def test_local_training_sends_nothing(path_graphs, make_federation, train):
+    algorithm = Local(hidden=4)
+    fed = make_federation(algorithm, path_graphs)
+    train(algorithm, fed, 2)
+    assert fed.ledger.total("down", "train") + fed.ledger.total("up", "train") == 0

@@ -1,0 +1,70 @@
+import numpy as np
+import pytest
+import torch
+
+from fedgraph_sim.engine.random_stream import RandomStream, client_keys
+
+KEYS = [0, 1, 0x7FFFFFFF, 0x80000000, 0x123456789ABCDEF, 2**62 - 1, 2**63 - 1]
+
+
+def reference(key, count):
+    """The same hash in unsigned arithmetic."""
+    x = np.arange(count, dtype=np.uint32) ^ np.uint32(key & 0x7FFFFFFF)
+    x = (x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB352D)
+    x = (x ^ (x >> np.uint32(15)) ^ np.uint32(key >> 31)) * np.uint32(0x846CA68B)
+    return x ^ (x >> np.uint32(16))
+
+
+def stream(key=12345):
+    return RandomStream(torch.tensor(key))
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_bits_equal_an_independent_reference(key):
+    assert stream(key).bits(1000).numpy().view(np.uint32).tolist() == reference(key, 1000).tolist()
+
+
+def test_client_keys_are_splitmix64():
+    assert client_keys(0, np.array([0])).tolist() == [0xE220A8397B1DCDAF >> 1]
+    assert client_keys(7, np.array([3, 5])).tolist() == [int(client_keys(7, np.array([k]))[0]) for k in (3, 5)]
+    assert len(set(client_keys(7, np.arange(1000)).tolist())) == 1000
+
+
+@pytest.mark.parametrize("probability", [1.0, 0.9, 0.5, 0.3, 0.01])
+def test_keep_has_the_right_frequency(probability):
+    kept = stream().keep((500, 401), probability)
+    sigma = (probability * (1 - probability) / kept.numel()) ** 0.5
+    assert kept.dtype == torch.bool
+    assert abs(kept.double().mean().item() - probability) <= 5 * sigma + 2**-16
+    assert probability < 1 or kept.all()
+
+
+def test_bits_are_balanced_in_every_position():
+    bits = stream().bits(40_000).numpy().view(np.uint32)
+    means = [(bits >> np.uint32(position) & 1).mean() for position in range(32)]
+    assert max(abs(mean - 0.5) for mean in means) < 5 * 0.5 / 40_000**0.5
+
+
+@pytest.mark.parametrize("other", [stream().fold(1), stream().fold(2).fold(0), stream(12346).fold(0), stream()])
+def test_streams_are_independent(other):
+    differing = stream().fold(0).keep((40_000,), 0.5) != other.keep((40_000,), 0.5)
+    assert abs(differing.double().mean().item() - 0.5) < 5 * 0.5 / 40_000**0.5
+
+
+def test_a_stream_is_a_function_of_its_key():
+    assert torch.equal(stream().fold(3).bits(9), stream().fold(3).bits(9))
+    assert torch.equal(stream().bits(9), stream().bits(20)[:9])
+
+
+def test_vmap_gives_each_client_its_own_stream():
+    keys = torch.tensor(KEYS)
+    together = torch.vmap(lambda key: RandomStream(key).fold(1).keep((3, 5), 0.5))(keys)
+    alone = torch.stack([stream(key).fold(1).keep((3, 5), 0.5) for key in KEYS])
+    assert torch.equal(together, alone)
+
+
+def test_generator_is_seeded_by_the_key():
+    assert torch.equal(torch.rand(3, generator=stream().generator()), torch.rand(3, generator=stream().generator()))
+    assert not torch.equal(
+        torch.rand(3, generator=stream(1).generator()), torch.rand(3, generator=stream(2).generator())
+    )

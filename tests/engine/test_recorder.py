@@ -1,0 +1,87 @@
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from fedgraph_sim.engine.evaluation import Evaluation
+from fedgraph_sim.engine.ledger import SERVER, Ledger
+from fedgraph_sim.engine.recorder import Recorder
+from fedgraph_sim.engine.report import RoundReport
+
+
+def report(number, evaluation=None):
+    return RoundReport(
+        round=number,
+        num_participants=2,
+        seconds=0.5,
+        seconds_evaluation=0.1,
+        bytes_up=10,
+        bytes_down=20,
+        evaluation=evaluation,
+    )
+
+
+EVALUATION = Evaluation(
+    metrics={"val_accuracy": 0.25, "test_accuracy": None},
+    clients=(0, 1),
+    values={"val_accuracy": np.array([0.25, np.nan]), "test_accuracy": np.array([np.nan, np.nan])},
+    counts={"val_accuracy": np.array([4, 0]), "test_accuracy": np.array([0, 0])},
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    ledger = Ledger()
+    ledger.add(round=1, call=0, step="s", kind="train", sender=SERVER, receiver=np.array([0]), num_bytes=np.array([20]))
+    recorder = Recorder(tmp_path, ledger)
+    recorder.record(report(1))
+    recorder.record(report(2, EVALUATION))
+    recorder.close({"status": "completed"})
+    return tmp_path
+
+
+def test_rounds(folder):
+    assert pq.read_table(folder / "rounds.parquet").to_pylist() == [
+        {
+            "round": number,
+            "num_participants": 2,
+            "seconds": 0.5,
+            "seconds_evaluation": 0.1,
+            "bytes_up": 10,
+            "bytes_down": 20,
+            "val_accuracy": accuracy,
+            "test_accuracy": None,
+        }
+        for number, accuracy in ((1, None), (2, 0.25))
+    ]
+
+
+def test_clients(folder):
+    names = ("round", "client", "val_accuracy", "test_accuracy", "val_accuracy_count", "test_accuracy_count")
+    rows = [(2, 0, 0.25, None, 4, 0), (2, 1, None, None, 0, 0)]
+    table = pq.read_table(folder / "clients.parquet")
+    assert table.to_pylist() == [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def test_ledger(folder):
+    assert pq.read_table(folder / "ledger.parquet")["bytes"].to_pylist() == [20]
+
+
+def test_one_event_file_with_all_scalars(folder):
+    assert len(list(folder.glob("events.out.tfevents.*"))) == 1
+    events = EventAccumulator(str(folder)).Reload()
+    assert set(events.Tags()["scalars"]) == {"bytes/up", "bytes/down", "seconds/round", "accuracy/val"}
+    assert [(event.step, event.value) for event in events.Scalars("accuracy/val")] == [(2, 0.25)]
+
+
+def test_summary_and_nothing_half_written(folder):
+    assert json.loads((folder / "summary.json").read_text()) == {"status": "completed"}
+    assert not list(folder.glob("*.tmp"))
+
+
+def test_a_run_that_ends_before_its_first_round_has_files(tmp_path):
+    Recorder(tmp_path, Ledger()).close({"status": "failed"})
+    assert pq.read_table(tmp_path / "rounds.parquet").num_rows == 0
+    assert not (tmp_path / "clients.parquet").exists()
