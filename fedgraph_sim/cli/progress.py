@@ -17,8 +17,11 @@ from fedgraph_sim.engine.launch import Run
 from fedgraph_sim.engine.report import Outcome, RoundReport, Started
 
 
-def follow(run: Run) -> Outcome:
-    """Start `run`, show every round on standard error, and the results on standard output when it has ended."""
+def follow(run: Run, *, profile: bool = False) -> Outcome:
+    """Start `run`, show every round on standard error, and the results on standard output when it has ended.
+
+    With `profile` the results say where a round's time went.
+    """
     console = Console(stderr=True, highlight=False)
     announce(run, console)
     bar = _bar(console)
@@ -40,6 +43,8 @@ def follow(run: Run) -> Outcome:
                 outcome = event
     assert outcome is not None
     conclude(outcome, run.job.folder, console)
+    if profile:
+        Console(highlight=False).print(profile_table(outcome.summary["profile"]))
     return outcome
 
 
@@ -77,6 +82,23 @@ def conclude(outcome: Outcome, folder: Path, console: Console) -> None:
             out.print(f"  {file:<16} {meaning}", soft_wrap=True)
     out.print(f"Curves:  tensorboard --logdir {os.path.relpath(folder.parent)}", soft_wrap=True)
 
+
+def profile_table(seconds: dict[str, float]) -> Table:
+    """Return a table of the parts of a round: median milliseconds and share."""
+    total = sum(seconds.values()) or 1.0
+    table = Table("part of a round", "ms", "share", box=box.SIMPLE_HEAD)
+    for name, value in seconds.items():
+        table.add_row(f"{name}: {PARTS[name]}", f"{1000 * value:.2f}", f"{100 * value / total:.0f} %")
+    return table
+
+
+PARTS = {
+    "compute": "client steps, in the slowest actor",
+    "transport": "calls to the actors, without the steps",
+    "server": "the algorithm's own work, and the sums over clients",
+    "evaluation": "of all clients, or of the global model",
+    "recorder": "tables and TensorBoard",
+}
 
 FILES = {
     "summary.json": "the run in one screen",

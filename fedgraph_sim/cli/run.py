@@ -26,6 +26,7 @@ INTERRUPTED = 130
 @click.option("--name", metavar="NAME", help="Name of the run's folder.  [default: time, algorithm and data set]")
 @click.option("--force", is_flag=True, help="Replace a run folder that exists.")
 @click.option("--inline", is_flag=True, help="Run in this process, without Ray: for a debugger; equal results.")
+@click.option("--profile", is_flag=True, help="Show at the end where a round's time went.")
 @click.pass_context
 def run(
     ctx: click.Context,
@@ -37,14 +38,15 @@ def run(
     name: str | None,
     force: bool,
     inline: bool,
+    profile: bool,
     **flags: str | int | None,
 ) -> None:
     """Train a federated model as FILE (TOML) and the options say, and write a run folder.
 
     Without anything: FedAvg on a graph that is generated on the spot, 10 clients.
 
-    The keys of FILE and of --set are listed by `fedgraph-sim algorithms NAME`, `datasets NAME`, `partitioners NAME` and,
-    for the rest, `keys`, each with default, values, unit and meaning.
+    The keys of FILE and of --set are listed by `fedgraph-sim algorithms NAME`, `datasets NAME`, `partitioners NAME` and
+    `keys`, each with default, values, unit and meaning.
 
     Exit code: 0 after success, 1 after a failed run, 2 for input that cannot be used, 130 after Ctrl-C; the results so
     far are kept in each case.
@@ -58,7 +60,7 @@ def run(
     name = name or time.strftime(f"%Y%m%d-%H%M%S-{config.algorithm.name}-{config.dataset.name}")
     folders = Folders(run=(out / name).absolute(), cache=cache_folder(), data=data_dir and data_dir.absolute())
     prepared = prepare_run(config, folders, inline=inline, force=force, started=started)
-    outcome = follow(prepared)
+    outcome = follow(prepared, profile=profile)
     if outcome.status == "failed":
         ctx.exit(1)
     if outcome.status == "interrupted":

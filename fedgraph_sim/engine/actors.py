@@ -4,6 +4,7 @@ Nothing here imports torch at the top: the coordinator's process starts the host
 that import at the same time.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from fedgraph_sim.engine.federation import Call, StepFailure
     from fedgraph_sim.engine.job import Job
-    from fedgraph_sim.engine.replies import Here
+    from fedgraph_sim.engine.replies import Here, Replies
     from fedgraph_sim.engine.report import Event
     from fedgraph_sim.engine.tree import Tree
 
@@ -33,12 +34,17 @@ LARGE = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Held:
-    """Replies that stayed in their actor, by number; `num_bytes` of each client's, and `kinds`, empty arrays."""
+class Answer:
+    """What an actor sends after a step: its clients' replies as arrays, or, where they are large, only their kinds.
 
-    number: int
-    num_bytes: Any
+    `kinds` are empty arrays, `num_bytes` the size of each client's reply, `seconds` how long the step took.
+    """
+
+    tree: "Tree"
     kinds: "Tree"
+    num_bytes: Any
+    seconds: float
+    held: bool
 
 
 class HostActor:
@@ -53,25 +59,33 @@ class HostActor:
         self._held: dict[int, Here] = {}
         torch.func.grad(torch.sum)(torch.ones(1))  # loads what the first round would otherwise wait for
 
-    def run(self, call: "Call", shared: "Tree", number: int, released: tuple[int, ...]) -> "Tree | Held | StepFailure":
+    def run(self, call: "Call", shared: "Tree", number: int, released: tuple[int, ...]) -> "Answer | StepFailure":
         """Run the step of `call` with its messages, arrays, as tensors; `shared` is the message to all.
 
         Small replies are returned; large ones stay here under `number` until they are released.
         """
         from fedgraph_sim.engine.arrays import to_arrays, to_tensors
         from fedgraph_sim.engine.federation import StepFailure
-        from fedgraph_sim.engine.replies import Here
+        from fedgraph_sim.engine.replies import Here, Replies
 
         for old in released:
             self._held.pop(old, None)
+        begin = time.perf_counter()
         tree = self._host.run(replace(call, shared=to_tensors(shared), each=to_tensors(call.each)))
+        seconds = time.perf_counter() - begin
         if isinstance(tree, StepFailure):
             return tree
-        here = Here(tree, len(call.clients))
-        if here.num_bytes.sum() < LARGE:
-            return to_arrays(tree)
-        self._held[number] = here
-        return Held(number=number, num_bytes=here.num_bytes, kinds=to_arrays(here.kinds))
+        here = Here(tree, len(call.clients), seconds)
+        held = bool(here.num_bytes.sum() >= LARGE)
+        if held:
+            self._held[number] = here
+        return Answer(
+            tree=None if held else to_arrays(tree),
+            kinds=to_arrays(here.kinds) if held else None,
+            num_bytes=here.num_bytes,
+            seconds=seconds,
+            held=held,
+        )
 
     def tree(self, number: int) -> "Tree":
         """Return replies that were held."""
@@ -108,14 +122,15 @@ class HostActor:
 class There:
     """The replies of one actor's clients that stayed in it."""
 
-    def __init__(self, host: Any, held: Held, released: list[int]) -> None:
+    def __init__(self, host: Any, number: int, answer: Answer, released: list[int]) -> None:
         from fedgraph_sim.engine.arrays import to_tensors
 
         self._host = host
-        self._number = held.number
-        self.num_bytes = held.num_bytes
-        self.kinds = to_tensors(held.kinds)
-        finalize(self, released.append, held.number)
+        self._number = number
+        self.num_bytes = answer.num_bytes
+        self.kinds = to_tensors(answer.kinds)
+        self.seconds = answer.seconds
+        finalize(self, released.append, number)
 
     def tree(self) -> "Tree":
         """Bring the replies here."""
@@ -174,13 +189,13 @@ class RayCohort:
             references.append(self._hosts[share.place].run.remote(own, shared, self._number, released))
         parts: list[Part] = []
         for share, reference in zip(divided, references, strict=True):
-            reply = self._get(reference, f"round {call.round}, step {call.step}", share.place)
-            if isinstance(reply, StepFailure):
-                return reply
-            if isinstance(reply, Held):
-                parts.append(There(self._hosts[share.place], reply, self._released[share.place]))
+            answer = self._get(reference, f"round {call.round}, step {call.step}", share.place)
+            if isinstance(answer, StepFailure):
+                return answer
+            if answer.held:
+                parts.append(There(self._hosts[share.place], self._number, answer, self._released[share.place]))
             else:
-                parts.append(Here(to_tensors(reply), len(share.positions)))
+                parts.append(Here(to_tensors(answer.tree), len(share.positions), answer.seconds))
         return Replies(call.clients, parts, [share.positions for share in divided], apart=self._apart)
 
     def _get(self, reference: Any, when: str, place: int) -> Any:

@@ -1,5 +1,6 @@
 """All clients, wherever they live."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -70,10 +71,11 @@ class InlineCohort:
         divided = shares(call, self._home)
         parts = []
         for share in divided:
+            begin = time.perf_counter()
             tree = self._hosts[share.place].run(share.call)
             if isinstance(tree, StepFailure):
                 return tree
-            parts.append(Here(tree, len(share.positions)))
+            parts.append(Here(tree, len(share.positions), time.perf_counter() - begin))
         return Replies(call.clients, parts, [share.positions for share in divided], apart=self._hosts[0].batched)
 
     def states(self) -> dict[int, Tree]:

@@ -20,7 +20,7 @@ from fedgraph_sim.engine.ledger import Ledger
 from fedgraph_sim.engine.memory import keep_large_blocks, peak_memory
 from fedgraph_sim.engine.recorder import Recorder
 from fedgraph_sim.engine.report import Event, Outcome, RoundReport, Started
-from fedgraph_sim.engine.summary import seconds, summarize
+from fedgraph_sim.engine.summary import profile, seconds, summarize
 from fedgraph_sim.engine.tree import Tree
 from fedgraph_sim.errors import RunError
 
@@ -47,6 +47,7 @@ class Coordinator:
         self._info = store.info
         self._ledger = Ledger()
         self._reports: list[RoundReport] = []
+        self._seconds_recorder: list[float] = []
         self._stop = threading.Event()
         self._evaluator = Evaluator(job.config.algorithm, job.config.evaluation.protocol, store)
         self._fed = Federation(
@@ -72,7 +73,9 @@ class Coordinator:
             ready = time.time()
             yield Started(devices=self._cohort.devices)
             for report in self._rounds():
+                begin = time.perf_counter()
                 recorder.record(report)
+                self._seconds_recorder.append(time.perf_counter() - begin)
                 yield report
             if len(self._reports) < self._job.config.rounds:
                 ending = _Ending(status="interrupted")
@@ -91,10 +94,7 @@ class Coordinator:
         for number in range(1, config.rounds + 1):
             if self._stop.is_set():
                 return
-            begin = time.perf_counter()
-            fed.begin(round=number, kind="train")
-            server = algorithm.round(fed, server)
-            report = self._evaluated(number, server, begin)
+            server, report = self._round(number, server)
             self._reports.append(report)
             yield report
             self._check_losses(report)
@@ -103,24 +103,31 @@ class Coordinator:
                 folder = self._job.folder / "checkpoints"
                 save_checkpoint(folder, round=number, server=server, clients=self._cohort.states())
 
-    def _evaluated(self, number: int, server: Tree, begin: float) -> RoundReport:
-        config, fed = self._job.config, self._fed
-        trained = time.perf_counter()
+    def _round(self, number: int, server: Tree) -> tuple[Tree, RoundReport]:
+        config, fed, ledger = self._job.config, self._fed, self._ledger
+        up, down = ledger.total("up", "train"), ledger.total("down", "train")
+        begin = time.perf_counter()
+        fed.begin(round=number, kind="train")
+        server = config.algorithm.round(fed, server)
+        compute, transport, trained = fed.seconds_compute, fed.seconds_transport, time.perf_counter()
         evaluation = None
         if number % config.evaluation.every == 0 or number == config.rounds:
             fed.begin(round=number, kind="eval")
             evaluation = self._evaluator.evaluate(fed, server)
-        now = time.perf_counter()
-        before = self._reports
-        return RoundReport(
+        end = time.perf_counter()
+        report = RoundReport(
             round=number,
             num_participants=len(fed.sample()),
-            seconds=now - begin,
-            seconds_evaluation=now - trained,
-            bytes_up=self._ledger.total("up", "train") - sum(report.bytes_up for report in before),
-            bytes_down=self._ledger.total("down", "train") - sum(report.bytes_down for report in before),
+            seconds=end - begin,
+            seconds_compute=compute,
+            seconds_transport=transport,
+            seconds_server=trained - begin - compute - transport,
+            seconds_evaluation=end - trained,
+            bytes_up=ledger.total("up", "train") - up,
+            bytes_down=ledger.total("down", "train") - down,
             evaluation=evaluation,
         )
+        return server, report
 
     def _check_losses(self, report: RoundReport) -> None:
         evaluation = report.evaluation
@@ -142,5 +149,6 @@ class Coordinator:
             status
             | summarize(self._job, self._info, self._reports, self._ledger)
             | {"seconds": seconds(self._job, self._reports, ready=ready, now=time.time())}
+            | {"profile": profile(self._reports, self._seconds_recorder)}
             | {"peak_memory": {"coordinator": peak_memory(), "actors": list(self._cohort.peak_memory())}}
         )

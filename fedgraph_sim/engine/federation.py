@@ -1,5 +1,6 @@
 """The boundary between the parties: all that passes between server and clients passes through here."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -77,6 +78,8 @@ class Federation:
         self.round = round
         self._kind = kind
         self._num_calls = 0
+        self.seconds_compute = 0.0
+        self.seconds_transport = 0.0
 
     def sample(self) -> tuple[int, ...]:
         """Return this round's participants: round(fraction * num_clients) of them, at least one, sorted."""
@@ -106,11 +109,14 @@ class Federation:
         numbers = np.array(clients, np.int64)
         enter(sender=SERVER, receiver=numbers, num_bytes=sizes)
         call = Call(step=step.__name__, round=self.round, seed=seed, clients=clients, **messages)
+        begin = time.perf_counter()
         replies = self._runner.run(call)
         if isinstance(replies, StepFailure):
             message = f"{replies.who}, round {self.round}, step {replies.step}: {replies.reason}"
             raise RunError(message, replies.traceback)
         enter(sender=numbers, receiver=SERVER, num_bytes=replies.num_bytes)
+        self.seconds_compute += replies.seconds
+        self.seconds_transport += time.perf_counter() - begin - replies.seconds
         return replies
 
 

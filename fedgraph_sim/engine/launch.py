@@ -124,8 +124,12 @@ class Run:
         from fedgraph_sim.engine.actors import start_coordinator
 
         self._coordinator = start_coordinator(self.job)
-        for reference in self._coordinator.run.options(num_returns="streaming").remote():
-            yield ray.get(reference)
+        try:
+            for reference in self._coordinator.run.options(num_returns="streaming").remote():
+                yield ray.get(reference)
+        finally:
+            ray.kill(self._coordinator)  # and with it the client actors, which it owns
+            self._coordinator = None
 
 
 def config_toml(config: RunConfig) -> str:

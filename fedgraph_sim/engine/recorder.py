@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ class Recorder:
 
 
 def _round_rows(reports: list[RoundReport]) -> pa.Table:
-    names = ("round", "num_participants", "seconds", "seconds_evaluation", "bytes_up", "bytes_down")
+    names = [field.name for field in fields(RoundReport) if field.name != "evaluation"]
     columns: dict[str, Any] = {name: [getattr(report, name) for report in reports] for name in names}
     metrics = [report.evaluation.metrics if report.evaluation is not None else {} for report in reports]
     for name in dict.fromkeys(name for row in metrics for name in row):

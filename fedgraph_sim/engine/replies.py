@@ -25,6 +25,10 @@ class Part(Protocol):
     def kinds(self) -> Tree:
         """Empty tensors of the leaves' dtypes and, behind the client axis, shapes."""
 
+    @property
+    def seconds(self) -> float:
+        """How long the step took there."""
+
     def tree(self) -> Tree:
         """Bring the replies here."""
 
@@ -35,8 +39,9 @@ class Part(Protocol):
 class Here:
     """Replies that are in this process."""
 
-    def __init__(self, tree: Tree, count: int) -> None:
+    def __init__(self, tree: Tree, count: int, seconds: float) -> None:
         self._tree = tree
+        self.seconds = seconds
         self.num_bytes = num_bytes_each(tree, count)
         self.kinds = tree_map(lambda leaf: leaf[:0], tree)
 
@@ -73,12 +78,19 @@ class Replies(Mapping[int, Tree]):
             sizes[list(positions)] = part.num_bytes
         return sizes
 
+    @property
+    def seconds(self) -> float:
+        """How long the step took in the slowest place."""
+        return max(part.seconds for part in self._parts)
+
     @cached_property
     def tree(self) -> Tree:
         """All replies here, each leaf with a leading client axis [num_replies, ...]; a list where shapes differ."""
         return gather([part.tree() for part in self._parts], self._positions)
 
     def __getitem__(self, client: int) -> Tree:
+        if client not in self.clients:
+            raise KeyError(client)
         return one(self.tree, self.clients.index(client))
 
     def __iter__(self) -> Iterator[int]:
@@ -99,7 +111,7 @@ class Replies(Mapping[int, Tree]):
         """
         total = by.double().sum()
         assert total > 0, "the weights of a mean must not all be zero"
-        share = (by.double() / total).float()
+        share = by.double() / total
         if self._apart:
             pending = [
                 part.weighted_sum(key, share[list(positions)])

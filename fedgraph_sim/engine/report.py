@@ -15,11 +15,19 @@ class Started:
 
 @dataclass(frozen=True, kw_only=True)
 class RoundReport:
-    """One finished round. `evaluation` is None in rounds that are not evaluated; bytes are this round's."""
+    """One finished round. `evaluation` is None in rounds that are not evaluated; bytes are this round's.
+
+    `seconds` is the whole round without the recorder, and the sum of its parts: client steps in the slowest place
+    (`seconds_compute`), everything else about calls (`seconds_transport`), the server's own work with the reductions
+    that it leaves to the actors (`seconds_server`), and `seconds_evaluation`.
+    """
 
     round: int
     num_participants: int
     seconds: float
+    seconds_compute: float
+    seconds_transport: float
+    seconds_server: float
     seconds_evaluation: float
     bytes_up: int
     bytes_down: int

@@ -61,5 +61,18 @@ def seconds(job: Job, reports: list[RoundReport], *, ready: float, now: float) -
     }
 
 
+def profile(reports: list[RoundReport], recorder: list[float]) -> dict[str, float]:
+    """Return the median seconds of each part of a round; the first round, which warms up, counts only if alone."""
+    rounds, recorder = reports[1:] or reports, recorder[1:] or recorder
+    parts = {
+        "compute": [report.seconds_compute for report in rounds],
+        "transport": [report.seconds_transport for report in rounds],
+        "server": [report.seconds_server for report in rounds],
+        "evaluation": [report.seconds_evaluation for report in rounds if report.evaluation is not None],
+        "recorder": recorder,
+    }
+    return {name: round(median(values), 6) if values else 0.0 for name, values in parts.items()}
+
+
 def _metrics(report: RoundReport | None) -> dict[str, float | None]:
     return report.evaluation.metrics if report is not None and report.evaluation is not None else {}

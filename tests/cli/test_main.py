@@ -9,7 +9,7 @@ from fedgraph_sim.cli.main import COMMANDS, main
 
 DATA_FLAGS = {"--dataset", "--clients", "--partition", "--seed", "--data-dir", "--set"}
 FLAGS = {
-    "run": DATA_FLAGS | {"--algorithm", "--rounds", "--out", "--name", "--force", "--inline"},
+    "run": DATA_FLAGS | {"--algorithm", "--rounds", "--out", "--name", "--force", "--inline", "--profile"},
     "partition": DATA_FLAGS,
     "algorithms": set(),
     "datasets": set(),

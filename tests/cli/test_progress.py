@@ -16,3 +16,10 @@ from fedgraph_sim.cli.progress import human_bytes
 )
 def test_human_bytes(count, text):
     assert human_bytes(count) == text
+
+
+def test_profile_says_where_a_round_goes(invoke):
+    small = ("--inline", "--set", "dataset.num_nodes=300", "--clients", "3", "--rounds", "2")
+    shown = invoke("run", *small, "--profile").stdout
+    assert all(f"{part}: " in shown for part in ("compute", "transport", "server", "evaluation", "recorder"))
+    assert "compute: " not in invoke("run", *small, "--name", "plain").stdout
