@@ -16,6 +16,9 @@ from fedgraph_sim.engine.host import ClientHost
 from fedgraph_sim.engine.ledger import Ledger
 from fedgraph_sim.engine.tree import Tree
 
+# As in a host: the graphs are small, and threads that wait for each other cost far more than they save.
+torch.set_num_threads(1)
+
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:

@@ -26,7 +26,12 @@ class NodeClassifier(Algorithm):
     dropout: float = Field(0.5, ge=0, lt=1, description="probability that a hidden entry is dropped in training")
     lr: float = Field(0.01, gt=0, description="learning rate of Adam")
     weight_decay: float = Field(1e-6, ge=0, description="factor of the L2 penalty that Adam adds to the gradient")
-    local_epochs: int = Field(1, ge=1, description="full-batch steps of each participant in a round")
+    local_epochs: int = Field(
+        1,
+        ge=1,
+        description="full-batch steps of each participant in a round",
+        json_schema_extra={"unit": "epochs"},
+    )
     optimizer_state: Literal["keep", "reset"] = Field(
         "keep", description="whether a client keeps Adam's moments from round to round, or starts each round afresh"
     )

@@ -66,7 +66,7 @@ class HostActor:
         """
         from fedgraph_sim.engine.arrays import to_arrays, to_tensors
         from fedgraph_sim.engine.federation import StepFailure
-        from fedgraph_sim.engine.replies import Here, Replies
+        from fedgraph_sim.engine.replies import Here
 
         for old in released:
             self._held.pop(old, None)

@@ -58,10 +58,10 @@ def gather(parts: Sequence[Tree], positions: Sequence[Sequence[int]]) -> Tree:
 
 
 def weighted_sum(tree: Tree, weights: Tensor) -> Tree:
-    """Return sum_k weights_k leaf_k for every leaf, one matrix product each; whole numbers come out as floats."""
+    """Return sum_k weights_k leaf_k for every leaf, one matrix product each; whole numbers come out in float64."""
 
     def total(leaf: Tensor) -> Tensor:
-        flat = leaf.reshape(len(leaf), -1).to(torch.promote_types(leaf.dtype, torch.float))
+        flat = leaf.reshape(len(leaf), -1).to(leaf.dtype if leaf.is_floating_point() else torch.double)
         return (weights.to(flat) @ flat).reshape(leaf.shape[1:])
 
     return tree_map(total, tree)

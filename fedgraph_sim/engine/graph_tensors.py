@@ -56,8 +56,12 @@ def adjacency(graph: Graph) -> sparse.csr_array:
 
 
 def normalized_adjacency(graph: Graph) -> sparse.csr_array:
-    """Return D^-1/2 (A + I) D^-1/2 with D the row sums of A + I (Kipf and Welling, ICLR 2017, eq. 2)."""
-    looped = adjacency(graph) + sparse.eye_array(graph.num_nodes, format="csr")
+    """Return D^-1/2 A_hat D^-1/2, D being the row sums of A_hat = A + I (Kipf and Welling, ICLR 2017, eq. 2).
+
+    A node that has a self loop already gets no second one.
+    """
+    matrix = adjacency(graph)
+    looped = matrix + sparse.diags_array((matrix.diagonal() == 0).astype(np.float64), format="csr")
     scale = sparse.diags_array(1 / np.sqrt(looped.sum(axis=1)))
     return (scale @ looped @ scale).tocsr()
 

@@ -3,6 +3,7 @@
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,9 +32,10 @@ class SparseMatrix(Matrix):
 
     def __init__(self, matrix: sparse.sparray, device: torch.device) -> None:
         self.rows = _canonical(matrix)
+        self.columns = _canonical(self.rows.T)
         self.device = device
         self._forward = csr_tensor(self.rows, device)
-        self._backward = csr_tensor(self.rows.T, device)
+        self._backward = csr_tensor(self.columns, device)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -42,7 +44,7 @@ class SparseMatrix(Matrix):
 
     def multiply(self, dense: Tensor, *, transposed: bool) -> Tensor:
         """Return the product of the matrix, or of its transpose, without a derivative."""
-        return (self._backward if transposed else self._forward) @ dense
+        return _times(self._backward if transposed else self._forward, dense)
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         return _product(dense, self, False)
@@ -67,24 +69,33 @@ class _Product(torch.autograd.Function):
 class Blocks:
     """One sparse matrix per client, padded to the same shape and laid out for all clients' products at once.
 
-    `diagonal` [num_clients * num_rows, num_clients * num_columns] is for operands that differ between clients; `column`
-    [num_clients * num_rows, num_columns], the blocks one below the other, for an operand that all of them share.
+    Each layout is made when it is first needed: not every model uses every matrix of a graph, in both directions.
     """
 
     def __init__(self, matrices: Sequence[Matrix], shape: tuple[int, int]) -> None:
-        num_rows, num_columns = shape
-        sparse_ones = [matrix for matrix in matrices if isinstance(matrix, SparseMatrix)]
-        assert len(sparse_ones) == len(matrices), "blocks are made of sparse matrices"
-        device = sparse_ones[0].device
-        blocks = [matrix.rows for matrix in sparse_ones]
-        offsets = [index * num_columns for index in range(len(blocks))]
-        diagonal = _below_each_other(blocks, num_rows, offsets, num_columns * len(blocks))
-        column = _below_each_other(blocks, num_rows, [0] * len(blocks), num_columns)
-        self.num_rows = num_rows
-        self.diagonal = csr_tensor(diagonal, device)
-        self.column = csr_tensor(column, device)
-        self.transposed = csr_tensor(diagonal.T, device)
-        self.num_columns = num_columns
+        self._matrices = [matrix for matrix in matrices if isinstance(matrix, SparseMatrix)]
+        assert len(self._matrices) == len(matrices), "blocks are made of sparse matrices"
+        self.num_rows, self.num_columns = shape
+
+    @cached_property
+    def diagonal(self) -> Tensor:
+        """The blocks on a diagonal [num_clients * num_rows, num_clients * num_columns]: for operands that differ."""
+        return self._laid_out([matrix.rows for matrix in self._matrices], self.num_rows, self.num_columns)
+
+    @cached_property
+    def transposed(self) -> Tensor:
+        """The transpose of `diagonal`."""
+        return self._laid_out([matrix.columns for matrix in self._matrices], self.num_columns, self.num_rows)
+
+    @cached_property
+    def column(self) -> Tensor:
+        """The blocks one below the other [num_clients * num_rows, num_columns]: for an operand that all share."""
+        return self._laid_out([matrix.rows for matrix in self._matrices], self.num_rows, 0)
+
+    def _laid_out(self, blocks: list[sparse.csr_array], num_rows: int, offset: int) -> Tensor:
+        num_columns = offset * len(blocks) or self.num_columns
+        offsets = [index * offset for index in range(len(blocks))]
+        return csr_tensor(_below_each_other(blocks, num_rows, offsets, num_columns), self._matrices[0].device)
 
     def of_client(self, index: Tensor) -> "ClientBlock":
         """Return one client's block; `index` is its number, as a tensor that ``torch.vmap`` maps over."""
@@ -93,12 +104,11 @@ class Blocks:
     def multiply(self, dense: Tensor, *, transposed: bool) -> Tensor:
         """Return every client's product, or that of its transpose; `dense` is [num_clients, num_columns, width]."""
         matrix, size = (self.transposed, self.num_columns) if transposed else (self.diagonal, self.num_rows)
-        return (matrix @ dense.reshape(-1, dense.shape[-1])).view(len(dense), size, -1)
+        return _times(matrix, dense.reshape(-1, dense.shape[-1])).view(len(dense), size, dense.shape[-1])
 
     def multiply_shared(self, dense: Tensor) -> Tensor:
         """Return every client's product with one `dense` [num_columns, width]."""
-        product: Tensor = self.column @ dense
-        return product.view(-1, self.num_rows, dense.shape[-1])
+        return _times(self.column, dense).view(-1, self.num_rows, dense.shape[-1])
 
 
 class ClientBlock(Matrix):
@@ -144,6 +154,15 @@ class _BlockProduct(torch.autograd.Function):
 # What torch declares of `apply` has no types.
 _product: Callable[..., Tensor] = _Product.apply
 _block_product: Callable[..., Tensor] = _BlockProduct.apply
+
+
+def _times(matrix: Tensor, dense: Tensor) -> Tensor:
+    """Return ``matrix @ dense`` for a CSR matrix.
+
+    The operator itself fills the result with zeros, copies zeros over them and only then computes, which for a large
+    result takes several times as long as the product.
+    """
+    return dense.new_empty(matrix.shape[0], dense.shape[1]).addmm_(matrix, dense, beta=0)
 
 
 def csr_tensor(matrix: sparse.sparray, device: torch.device) -> Tensor:

@@ -1,0 +1,65 @@
+"""Every algorithm: all clients in one computation give what one client after another gives."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+
+from fedgraph_sim.algorithms.registry import ALGORITHMS
+from fedgraph_sim.datasets.graph import Graph, Role
+from fedgraph_sim.engine.tree import leaves
+
+NUM_FEATURES = 40
+
+
+def random_graph(num_nodes: int, num_edges: int, seed: int, *, role: Role | None = None, is_sparse: bool) -> Graph:
+    """Return a random undirected graph of 3 classes; `role`, if given, is that of all nodes."""
+    rng = np.random.default_rng(seed)
+    x = (rng.random((num_nodes, NUM_FEATURES)) < 0.1).astype(np.float32)
+    ends = rng.integers(0, num_nodes, (2, num_edges))
+    ends = ends[:, ends[0] != ends[1]]
+    roles = rng.integers(1, 4, num_nodes) if role is None else np.full(num_nodes, role)
+    return Graph(
+        x=sparse.csr_array(x) if is_sparse else x,
+        edge_index=np.unique(np.concatenate([ends, ends[::-1]], axis=1), axis=1),
+        edge_weight=None,
+        y=rng.integers(0, 3, num_nodes),
+        role=roles.astype(np.int8),
+        node_id=np.arange(num_nodes),
+        num_classes=3,
+    )
+
+
+def odd_clients(*, is_sparse: bool) -> list[Graph]:
+    """Return clients of all sizes, among them one without edges, one without training nodes and one with one node."""
+    return [
+        random_graph(30, 60, 0, is_sparse=is_sparse),
+        random_graph(28, 0, 1, is_sparse=is_sparse),
+        random_graph(27, 50, 2, role=Role.TEST, is_sparse=is_sparse),
+        random_graph(1, 0, 3, role=Role.TRAIN, is_sparse=is_sparse),
+        random_graph(12, 20, 4, is_sparse=is_sparse),
+        random_graph(10, 30, 5, is_sparse=is_sparse),
+        random_graph(29, 90, 6, is_sparse=is_sparse),
+    ]
+
+
+@pytest.mark.parametrize("name", [name for name, kind in ALGORITHMS.items() if not kind.pooled])
+@pytest.mark.parametrize("model", ["gcn", "sage", "mlp"])
+@pytest.mark.parametrize("is_sparse", [True, False])
+@pytest.mark.parametrize("options", [{}, {"fraction": 0.6, "optimizer_state": "reset"}, {"fraction": 0.6}])
+def test_batched_equals_loop(name, model, is_sparse, options, make_federation, train):
+    fields = {"model": model, "hidden": 16, "dropout": 0.5, "local_epochs": 2, "lr": 0.02}
+    chosen = {key: value for key, value in options.items() if key != "fraction"}
+    algorithm = ALGORITHMS[name](**fields, **chosen)
+    graphs = odd_clients(is_sparse=is_sparse)
+    outcomes = []
+    for batched in (False, True):
+        fed = make_federation(algorithm, graphs, fraction=options.get("fraction", 1.0), batched=batched)
+        server = train(algorithm, fed, 4)
+        replies = fed.call(algorithm.evaluate)
+        outcomes.append((server, replies.tree, fed.ledger.table()))
+    (loop, loop_scores, loop_ledger), (batched, batched_scores, batched_ledger) = outcomes
+    assert loop_ledger.equals(batched_ledger)
+    for first, second in ((loop, batched), (loop_scores, batched_scores)):
+        for (path, expected), (_, actual) in zip(leaves(first), leaves(second), strict=True):
+            assert torch.allclose(actual, expected, rtol=1e-5, atol=1e-5), path
