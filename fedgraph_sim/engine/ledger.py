@@ -1,5 +1,7 @@
 """The ledger: what the parties would have sent to each other, to the byte."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -35,7 +37,7 @@ class Ledger:
     """
 
     def __init__(self) -> None:
-        self._rows: list[pa.RecordBatch] = []
+        self._entries: list[_Entry] = []
         self._totals: dict[tuple[str, str], int] = {}
 
     def add(
@@ -50,17 +52,7 @@ class Ledger:
         num_bytes: NDArray[np.int64],
     ) -> None:
         """Add one row per entry of `num_bytes`; one of `sender` and `receiver` is the server."""
-        count = len(num_bytes)
-        columns = {
-            "round": np.full(count, round, np.int32),
-            "call": np.full(count, call, np.int32),
-            "step": pa.array([step]).take(pa.array(np.zeros(count, np.int32))).dictionary_encode(),
-            "kind": pa.array([kind]).take(pa.array(np.zeros(count, np.int32))).dictionary_encode(),
-            "sender": np.broadcast_to(sender, count).astype(np.int32),
-            "receiver": np.broadcast_to(receiver, count).astype(np.int32),
-            "bytes": num_bytes,
-        }
-        self._rows.append(pa.RecordBatch.from_pydict(columns))
+        self._entries.append(_Entry(round, call, step, kind, sender, receiver, num_bytes))
         key = (kind, "down" if isinstance(sender, int) else "up")
         self._totals[key] = self._totals.get(key, 0) + int(num_bytes.sum())
 
@@ -70,15 +62,39 @@ class Ledger:
 
     def table(self) -> pa.Table:
         """Return all rows: round, call, step, kind, sender, receiver, bytes."""
-        schema = pa.schema(
-            [
-                ("round", pa.int32()),
-                ("call", pa.int32()),
-                ("step", pa.dictionary(pa.int32(), pa.string())),
-                ("kind", pa.dictionary(pa.int32(), pa.string())),
-                ("sender", pa.int32()),
-                ("receiver", pa.int32()),
-                ("bytes", pa.int64()),
+        counts = [len(entry.num_bytes) for entry in self._entries]
+
+        def spread(name: str) -> NDArray[np.int32]:
+            values = [
+                np.broadcast_to(getattr(entry, name), count) for entry, count in zip(self._entries, counts, strict=True)
             ]
+            return np.concatenate([np.zeros(0, np.int32), *values]).astype(np.int32)
+
+        def named(name: str) -> pa.Array:
+            names = pa.array([getattr(entry, name) for entry in self._entries], pa.string()).dictionary_encode()
+            return names.take(pa.array(np.repeat(np.arange(len(counts)), counts)))
+
+        sizes = np.concatenate([np.zeros(0, np.int64), *(entry.num_bytes for entry in self._entries)])
+        return pa.table(
+            {
+                "round": spread("round"),
+                "call": spread("call"),
+                "step": named("step"),
+                "kind": named("kind"),
+                "sender": spread("sender"),
+                "receiver": spread("receiver"),
+                "bytes": sizes,
+            }
         )
-        return pa.Table.from_batches(self._rows, schema).unify_dictionaries()
+
+
+class _Entry(NamedTuple):
+    """The messages of one call in one direction."""
+
+    round: int
+    call: int
+    step: str
+    kind: str
+    sender: NDArray[np.int64] | int
+    receiver: NDArray[np.int64] | int
+    num_bytes: NDArray[np.int64]

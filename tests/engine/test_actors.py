@@ -113,6 +113,7 @@ def test_large_replies_stay_in_their_actor_and_give_the_same_mean(finish: Callab
 def test_same_seed_same_summary(finish: Callable[..., Path]) -> None:
     def summary(folder: Path) -> dict[str, Any]:
         measured = json.loads((folder / "summary.json").read_text())
+        assert sum(measured.pop("profile").values()) > 0
         assert set(measured.pop("seconds")) == {"startup", "partition", "train", "round_median"}
         assert len(measured.pop("peak_memory")["actors"]) == measured["num_actors"] == 2
         return measured
