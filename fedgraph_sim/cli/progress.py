@@ -166,7 +166,11 @@ def _percent(part: int, whole: int) -> str:
 
 
 def _device_line(event: Started, run: Run) -> str:
-    line = f"devices: {', '.join(sorted(set(event.devices)))}"
-    if run.job.placement.gpus and "cpu" in event.devices:
+    devices = {host.device for host in event.hosts}
+    line = f"devices: {', '.join(sorted(devices))}"
+    if run.job.config.engine.batched:
+        padding = max(host.padding for host in event.hosts)
+        line += f"; batched, with at most {100 * padding:.1f} % padding"
+    if run.job.placement.gpus and "cpu" in devices:
         line += " (the actors hold GPU shares, but torch sees no CUDA there: they run on the CPU)"
     return line

@@ -1,7 +1,7 @@
 """The one place where plain hosts and the coordinator become Ray actors.
 
-Nothing here imports torch at the top: the coordinator's process starts the hosts first, so that all of them pay for
-that import at the same time.
+Importing torch takes seconds. Nothing here does so at the top, and a job travels as a reference within a list, which
+Ray does not look into: the coordinator's process starts the hosts before it imports anything, and all import together.
 """
 
 import time
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from fedgraph_sim.engine.federation import Call, StepFailure
+    from fedgraph_sim.engine.host import HostInfo
     from fedgraph_sim.engine.job import Job
     from fedgraph_sim.engine.replies import Here, Replies
     from fedgraph_sim.engine.report import Event
@@ -50,12 +51,12 @@ class Answer:
 class HostActor:
     """The body of a client actor: a host behind arrays, which the object store holds without a copy."""
 
-    def __init__(self, job: "Job", place: int) -> None:
+    def __init__(self, job: list[Any], place: int) -> None:
         import torch
 
         from fedgraph_sim.engine.host import host_of
 
-        self._host = host_of(job, place, use_cuda=bool(ray.get_gpu_ids()))
+        self._host = host_of(ray.get(job[0]), place, use_cuda=bool(ray.get_gpu_ids()))
         self._held: dict[int, Here] = {}
         torch.func.grad(torch.sum)(torch.ones(1))  # loads what the first round would otherwise wait for
 
@@ -108,9 +109,9 @@ class HostActor:
         states: dict[int, Tree] = to_arrays(self._host.states())
         return states
 
-    def device(self) -> str:
-        """Return "cpu" or "cuda"."""
-        return self._host.device
+    def describe(self) -> "HostInfo":
+        """Return what the run reports of this host."""
+        return self._host.describe()
 
     def peak_memory(self) -> int:
         """Return the largest resident size of this process so far, in bytes."""
@@ -149,12 +150,10 @@ class There:
 class RayCohort:
     """Clients in actors: one remote call per actor and step, replies in the order asked, whoever answers first."""
 
-    def __init__(self, job: "Job") -> None:
-        placement = job.placement
-        actor: Any = ray.remote(num_cpus=placement.cpus, num_gpus=placement.gpus)(HostActor)
-        self._places = placement.actors
-        self._hosts = [actor.remote(job, place) for place in range(len(placement.actors))]
-        self.devices: tuple[str, ...] = ()
+    def __init__(self, job: "Job", hosts: list[Any]) -> None:
+        self._places = job.placement.actors
+        self._hosts = hosts
+        self.hosts: tuple[HostInfo, ...] = ()
         self._apart = job.config.engine.batched
         self._number = 0
         self._released: list[list[int]] = [[] for _ in self._hosts]
@@ -162,7 +161,7 @@ class RayCohort:
     def wait(self) -> None:
         """Wait until every host holds its clients."""
         try:
-            self.devices = tuple(ray.get([host.device.remote() for host in self._hosts], timeout=START_TIMEOUT))
+            self.hosts = tuple(ray.get([host.describe.remote() for host in self._hosts], timeout=START_TIMEOUT))
         except GetTimeoutError:
             raise RunError(
                 f"{len(self._hosts)} client actors did not start within {START_TIMEOUT:.0f} s; "
@@ -228,12 +227,15 @@ class RayCohort:
 class CoordinatorActor:
     """The body of the coordinator's actor; it owns the client actors."""
 
-    def __init__(self, job: "Job") -> None:
-        self._cohort = RayCohort(job)
+    def __init__(self, job: list[Any], num_hosts: int, cpus: float, gpus: float) -> None:
+        actor: Any = ray.remote(num_cpus=cpus, num_gpus=gpus)(HostActor)
+        hosts = [actor.remote(job, place) for place in range(num_hosts)]
 
         from fedgraph_sim.engine.coordinator import Coordinator
 
-        self._coordinator = Coordinator(job, self._cohort)
+        read: Job = ray.get(job[0])
+        self._cohort = RayCohort(read, hosts)
+        self._coordinator = Coordinator(read, self._cohort)
 
     def run(self) -> "Iterator[Event]":
         """Yield the events of the run, as they happen."""
@@ -249,4 +251,7 @@ def start_coordinator(job: "Job") -> Any:
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     # Two threads: `stop` must get through while `run` is under way.
     actor: Any = ray.remote(CoordinatorActor)
-    return actor.options(num_cpus=0, max_concurrency=2, scheduling_strategy=here).remote(job)
+    placement = job.placement
+    return actor.options(num_cpus=0, max_concurrency=2, scheduling_strategy=here).remote(
+        [ray.put(job)], len(placement.actors), placement.cpus, placement.gpus
+    )

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from fedgraph_sim.engine.client_axis import pick
 from fedgraph_sim.engine.federation import Call, StepFailure
-from fedgraph_sim.engine.host import ClientHost
+from fedgraph_sim.engine.host import ClientHost, HostInfo
 from fedgraph_sim.engine.replies import Here, Replies
 from fedgraph_sim.engine.tree import Tree
 
@@ -16,8 +16,8 @@ class Cohort(Protocol):
     """What the coordinator needs of the places that hold clients."""
 
     @property
-    def devices(self) -> tuple[str, ...]:
-        """The device of each place."""
+    def hosts(self) -> tuple[HostInfo, ...]:
+        """What to report of each place."""
 
     def run(self, call: Call) -> Replies | StepFailure:
         """Run the step for the call's clients."""
@@ -64,7 +64,7 @@ class InlineCohort:
     def __init__(self, places: Sequence[Sequence[int]], hosts: Sequence[ClientHost]) -> None:
         self._home = homes(places)
         self._hosts = hosts
-        self.devices = tuple(host.device for host in hosts)
+        self.hosts = tuple(host.describe() for host in hosts)
 
     def run(self, call: Call) -> Replies | StepFailure:
         """Run the step here."""

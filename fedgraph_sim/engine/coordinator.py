@@ -71,7 +71,7 @@ class Coordinator:
         try:
             before()
             ready = time.time()
-            yield Started(devices=self._cohort.devices)
+            yield Started(hosts=self._cohort.hosts)
             for report in self._rounds():
                 begin = time.perf_counter()
                 recorder.record(report)
@@ -150,5 +150,6 @@ class Coordinator:
             | summarize(self._job, self._info, self._reports, self._ledger)
             | {"seconds": seconds(self._job, self._reports, ready=ready, now=time.time())}
             | {"profile": profile(self._reports, self._seconds_recorder)}
+            | {"padding": [round(host.padding, 4) for host in self._cohort.hosts]}
             | {"peak_memory": {"coordinator": peak_memory(), "actors": list(self._cohort.peak_memory())}}
         )

@@ -25,6 +25,16 @@ class Group:
         self._batches: dict[tuple[int, ...], Batch] = {}
 
     @property
+    def num_nodes(self) -> int:
+        """Number of nodes of all clients."""
+        return sum(graph.num_nodes for graph in self._graphs)
+
+    @property
+    def num_padded_nodes(self) -> int:
+        """The same with the padding of a batch of all clients."""
+        return len(self._graphs) * max(graph.num_nodes for graph in self._graphs)
+
+    @property
     def device(self) -> torch.device:
         """Where the graphs are."""
         return self._graphs[0].y.device

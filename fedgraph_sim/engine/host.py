@@ -1,6 +1,6 @@
 """A host: some clients in one process. Under Ray it is an actor; inline it is a plain object."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -17,6 +17,14 @@ from fedgraph_sim.engine.job import Job
 from fedgraph_sim.engine.memory import keep_large_blocks
 from fedgraph_sim.engine.random_stream import client_keys
 from fedgraph_sim.engine.tree import Tree
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostInfo:
+    """What a run reports of a host: its device, "cpu" or "cuda", and the share of padding among its batches' nodes."""
+
+    device: str
+    padding: float
 
 
 class ClientHost:
@@ -36,10 +44,11 @@ class ClientHost:
         )
         self._groups = [Group({clients[at]: graphs[clients[at]] for at in group}) for group in chosen]
 
-    @property
-    def device(self) -> str:
-        """Where the clients' graphs are, "cpu" or "cuda"."""
-        return self._groups[0].device.type
+    def describe(self) -> HostInfo:
+        """Return what a run reports of its hosts."""
+        real = sum(group.num_nodes for group in self._groups)
+        padded = sum(group.num_padded_nodes for group in self._groups) if self.batched else real
+        return HostInfo(device=self._groups[0].device.type, padding=1 - real / padded)
 
     def run(self, call: Call) -> Tree | StepFailure:
         """Run the call's step for its clients; return their replies, each leaf with a leading client axis."""

@@ -4,13 +4,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fedgraph_sim.engine.evaluation import Evaluation
+from fedgraph_sim.engine.host import HostInfo
 
 
 @dataclass(frozen=True, kw_only=True)
 class Started:
-    """All clients are there; the first round begins. `devices` are those of the actors, "cpu" or "cuda"."""
+    """All clients are there; the first round begins. `hosts` are the actors, or the hosts of an inline run."""
 
-    devices: tuple[str, ...]
+    hosts: tuple[HostInfo, ...]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,6 +26,7 @@ KEYS = {
     "test_accuracy",
     "last",
     "seconds",
+    "padding",
     "profile",
     "bytes",
     "peak_memory",
@@ -37,7 +38,8 @@ COMMAND = [sys.executable, "-c", "from fedgraph_sim.cli.main import main; main()
 
 def results(summary):
     """What a repetition of the run must reproduce."""
-    return {key: value for key, value in summary.items() if key not in ("seconds", "profile", "peak_memory")}
+    return {key: value for key, value in summary.items() if key not in ("seconds", "padding",
+    "profile", "peak_memory")}
 
 
 def test_a_run_writes_its_folder(run_small, tmp_path):
