@@ -3,8 +3,8 @@
 Run: python benchmarks/accuracy.py DATA_DIR [--seeds 10]
 
 Largest component, row-normalised features, 20/40/40 train/validation/test drawn anew for each seed, one METIS partition
-for all seeds, GCN of 128 hidden units, Adam with rate 0.01 and weight decay 1e-6, uniform average; test accuracy, at the
-round of the best validation accuracy, as the unweighted mean over clients (protocol ``local-mean``).
+for all seeds, GCN of 128 hidden units, Adam with rate 0.01 and weight decay 1e-6, uniform average; test accuracy at
+the round of the best validation accuracy, as the unweighted mean over clients (protocol ``local-mean``).
 """
 
 import argparse

@@ -42,7 +42,8 @@ def test_local(data_dir: Path, cache: Path) -> None:
 
 def test_fedavg(data_dir: Path, cache: Path) -> None:
     uniform = "algorithm.weighting=uniform"
-    assert 0.64 <= mean(accuracy("fedavg", seed, data_dir, cache, uniform) for seed in SEEDS) <= 0.72
+    # Single runs are far apart (0.52 to 0.75), so more seeds than elsewhere.
+    assert 0.64 <= mean(accuracy("fedavg", seed, data_dir, cache, uniform) for seed in range(5)) <= 0.72
 
 
 class PygNet(nn.Module):
