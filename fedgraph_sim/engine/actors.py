@@ -7,6 +7,7 @@ Ray does not look into: the coordinator's process starts the hosts before it imp
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
@@ -121,12 +122,15 @@ class HostActor:
 
 
 class There:
-    """The replies of one actor's clients that stayed in it."""
+    """The replies of one actor's clients that stayed in it; `get` waits for what the actor sends."""
 
-    def __init__(self, host: Any, number: int, answer: Answer, released: list[int]) -> None:
+    def __init__(
+        self, host: Any, number: int, answer: Answer, released: list[int], get: "Callable[[Any], Any]"
+    ) -> None:
         from fedgraph_sim.engine.arrays import to_tensors
 
         self._host = host
+        self._get = get
         self._number = number
         self.num_bytes = answer.num_bytes
         self.kinds = to_tensors(answer.kinds)
@@ -137,14 +141,14 @@ class There:
         """Bring the replies here."""
         from fedgraph_sim.engine.arrays import to_tensors
 
-        return to_tensors(ray.get(self._host.tree.remote(self._number)))
+        return to_tensors(self._get(self._host.tree.remote(self._number)))
 
     def weighted_sum(self, key: str, weights: "Tensor") -> "Callable[[], Tree]":
         """Let the actor add up its own clients."""
         from fedgraph_sim.engine.arrays import to_tensors
 
         pending = self._host.weighted_sum.remote(self._number, key, weights.numpy())
-        return lambda: to_tensors(ray.get(pending))
+        return lambda: to_tensors(self._get(pending))
 
 
 class RayCohort:
@@ -188,16 +192,18 @@ class RayCohort:
             references.append(self._hosts[share.place].run.remote(own, shared, self._number, released))
         parts: list[Part] = []
         for share, reference in zip(divided, references, strict=True):
-            answer = self._get(reference, f"round {call.round}, step {call.step}", share.place)
+            get = partial(self._get, when=f"round {call.round}, step {call.step}", place=share.place)
+            answer = get(reference)
             if isinstance(answer, StepFailure):
                 return answer
             if answer.held:
-                parts.append(There(self._hosts[share.place], self._number, answer, self._released[share.place]))
+                host, dropped = self._hosts[share.place], self._released[share.place]
+                parts.append(There(host, self._number, answer, dropped, get))
             else:
                 parts.append(Here(to_tensors(answer.tree), len(share.positions), answer.seconds))
         return Replies(call.clients, parts, [share.positions for share in divided], apart=self._apart)
 
-    def _get(self, reference: Any, when: str, place: int) -> Any:
+    def _get(self, reference: Any, *, when: str, place: int) -> Any:
         try:
             return ray.get(reference)
         except RayActorError as error:
