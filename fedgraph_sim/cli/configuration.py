@@ -37,8 +37,10 @@ def load_config(file: Path | None, flags: Mapping[str, Any], assignments: Iterab
     """
     raw = _read_toml(file) if file is not None else {}
     for key, value in flags.items():
-        if value is not None:
-            _assign(raw, f"{key}.name" if key in NAMED else key, value)
+        if value is not None and key in NAMED:
+            raw[key] = _renamed(key, raw.get(key, {}), value)
+        elif value is not None:
+            raw[key] = value
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
         if not equals or not key:
@@ -81,6 +83,17 @@ def cache_folder() -> Path:
     return Path(os.environ.get("FEDGRAPH_CACHE") or platformdirs.user_cache_dir("fedgraph-sim")).absolute()
 
 
+def _renamed(key: str, table: Any, name: str) -> Table:
+    """Return a table for another name, with those of its keys that the other class has, too.
+
+    So the baselines of a method run from the method's own file.
+    """
+    classes, _ = NAMED[key]
+    known = classes[find(key, name, classes)].model_fields
+    kept = {field: value for field, value in table.items() if field in known} if isinstance(table, dict) else {}
+    return kept | {"name": name}
+
+
 def _read_toml(file: Path) -> Table:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
@@ -121,11 +134,20 @@ def _table(key: str, value: Any) -> Table:
 
 
 def _check_keys(model: type[BaseModel], table: Table, prefix: str) -> None:
-    for key in table:
+    for key, value in table.items():
         if key not in model.model_fields:
-            near = get_close_matches(key, model.model_fields, n=1, cutoff=0.4)
-            hint = f"did you mean {prefix}{near[0]}?" if near else f"known are {', '.join(model.model_fields)}"
-            raise ConfigError(f"unknown key {prefix}{key}={table[key]}; {hint}")
+            shown = "" if isinstance(value, dict) else f"={value}"
+            raise ConfigError(f"unknown key {prefix}{key}{shown}; {_nearest(key, model, prefix)}")
+
+
+def _nearest(key: str, model: type[BaseModel], prefix: str) -> str:
+    if not prefix:
+        default = {table: classes[name] for table, (classes, name) in NAMED.items()}
+        for table, candidate in {**default, **PLAIN}.items():
+            if key in candidate.model_fields:
+                return f"did you mean {table}.{key}?"
+    near = get_close_matches(key, model.model_fields, n=1, cutoff=0.4)
+    return f"did you mean {prefix}{near[0]}?" if near else f"known are {', '.join(model.model_fields)}"
 
 
 def _validated(model: type[BaseModel], table: Table, key: str) -> BaseModel:

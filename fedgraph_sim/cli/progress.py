@@ -34,7 +34,7 @@ def follow(run: Run, *, profile: bool = False) -> Outcome:
                 console.print(_device_line(event, run), soft_wrap=True)
             elif isinstance(event, RoundReport):
                 num_bytes += event.bytes_up + event.bytes_down
-                line = f"{_scores(event)}  {human_bytes(num_bytes)}"
+                line = f"{_scores(event)}  {human_bytes(num_bytes)} in all"
                 bar.update(task, advance=1, description=line)
                 if not console.is_terminal:
                     text = f"round {event.round}/{run.job.config.rounds}  {line}  {event.seconds:.3f} s"
@@ -52,7 +52,7 @@ def announce(run: Run, console: Console) -> None:
     """Say what is about to run, and where."""
     config, info = run.job.config, run.info
     console.print(
-        f"{config.algorithm.name} on {info.dataset}: {info.num_nodes} nodes, {info.num_edges} edges, "
+        f"{config.algorithm.name} on {info.dataset}: {info.num_nodes} nodes, {info.num_edges} directed edges, "
         f"{info.num_classes} classes; {info.num_clients} client{'s' * (info.num_clients > 1)} by {info.partition}, "
         f"{_percent(info.edges_lost, info.num_edges)} of the edges lost; {config.rounds} rounds",
         soft_wrap=True,
@@ -105,7 +105,7 @@ FILES = {
     "rounds.parquet": "one row per round",
     "clients.parquet": "one row per client and evaluated round",
     "ledger.parquet": "one row per message between server and client",
-    "config.toml": "repeats the run: fedgraph-sim run config.toml",
+    "config.toml": "repeats the run: fedgraph-sim run .../config.toml",
     "checkpoints": "states of server and clients",
 }
 
@@ -153,8 +153,10 @@ def _result_rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
         if key.startswith(("val_", "test_")):
             yield f"{key.replace('_', ' ')} at round {summary['best_round']}", _number(value)
     traffic, seconds = summary["bytes"], summary["seconds"]
+    yield "status", f"{summary['status']} after {summary['rounds']} of {summary['rounds_planned']} rounds"
     yield "bytes up, down", f"{human_bytes(traffic['up'])}, {human_bytes(traffic['down'])}"
-    yield "seconds", f"{seconds['startup']:.1f} start-up, {seconds['train']:.1f} training"
+    parts = ("startup", "start-up"), ("partition", "data and partition"), ("train", "training")
+    yield "seconds", ", ".join(f"{seconds[key]:.1f} {name}" for key, name in parts)
 
 
 def _number(value: float | None) -> str:

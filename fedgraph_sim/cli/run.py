@@ -52,6 +52,8 @@ def run(
     far are kept in each case.
     """
     started = time.time()
+    from rich.console import Console
+
     from fedgraph_sim.cli.configuration import cache_folder, load_config
     from fedgraph_sim.cli.progress import follow
     from fedgraph_sim.engine.launch import Folders, prepare_run
@@ -59,7 +61,8 @@ def run(
     config = load_config(file, flags, assignments)
     name = name or time.strftime(f"%Y%m%d-%H%M%S-{config.algorithm.name}-{config.dataset.name}")
     folders = Folders(run=(out / name).absolute(), cache=cache_folder(), data=data_dir and data_dir.absolute())
-    prepared = prepare_run(config, folders, inline=inline, force=force, started=started)
+    with Console(stderr=True).status("loading the data" if inline else "loading the data, starting Ray"):
+        prepared = prepare_run(config, folders, inline=inline, force=force, started=started)
     outcome = follow(prepared, profile=profile)
     if outcome.status == "failed":
         ctx.exit(1)

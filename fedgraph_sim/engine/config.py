@@ -92,7 +92,11 @@ class RunConfig(BaseModel):
     clients: int = Field(10, ge=1, description="number of clients", json_schema_extra={"unit": "clients"})
     rounds: int = Field(100, ge=1, description="number of communication rounds", json_schema_extra={"unit": "rounds"})
     fraction: float = Field(1.0, gt=0, le=1, description="share of the clients sampled in a round, at least one client")
-    seed: int = Field(0, ge=0, description="seed of the split, the partition, the weights and every other draw")
+    seed: int = Field(
+        0,
+        ge=0,
+        description="seed of the split, the weights and all draws of the run; METIS and csbm have seeds of their own",
+    )
     algorithm: SerializeAsAny[Algorithm]
     dataset: SerializeAsAny[Dataset]
     split: Split = Split()

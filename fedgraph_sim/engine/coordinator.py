@@ -117,7 +117,7 @@ class Coordinator:
         end = time.perf_counter()
         report = RoundReport(
             round=number,
-            num_participants=len(fed.sample()),
+            participants=fed.sample(),
             seconds=end - begin,
             seconds_compute=compute,
             seconds_transport=transport,

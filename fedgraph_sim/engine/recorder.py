@@ -6,6 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from torch.utils.tensorboard import SummaryWriter
 
@@ -70,8 +71,10 @@ class Recorder:
 
 
 def _round_rows(reports: list[RoundReport]) -> pa.Table:
-    names = [field.name for field in fields(RoundReport) if field.name != "evaluation"]
-    columns: dict[str, Any] = {name: [getattr(report, name) for report in reports] for name in names}
+    names = [field.name for field in fields(RoundReport) if field.name not in ("round", "participants", "evaluation")]
+    columns: dict[str, Any] = {"round": [report.round for report in reports]}
+    columns["num_participants"] = [len(report.participants) for report in reports]
+    columns |= {name: [getattr(report, name) for report in reports] for name in names}
     metrics = [report.evaluation.metrics if report.evaluation is not None else {} for report in reports]
     for name in dict.fromkeys(name for row in metrics for name in row):
         columns[name] = pa.array([row.get(name) for row in metrics], pa.float64())
@@ -82,6 +85,7 @@ def _client_rows(report: RoundReport) -> pa.RecordBatch:
     evaluation = report.evaluation
     assert evaluation is not None
     columns: dict[str, Any] = {"round": [report.round] * len(evaluation.clients), "client": list(evaluation.clients)}
+    columns["participated"] = np.isin(evaluation.clients, report.participants)
     for name, values in evaluation.values.items():
         columns[name] = pa.array(values, pa.float64(), from_pandas=True)  # NaN, "no such nodes", becomes null
     for name, counts in evaluation.counts.items():

@@ -24,7 +24,7 @@ class RoundReport:
     """
 
     round: int
-    num_participants: int
+    participants: tuple[int, ...]
     seconds: float
     seconds_compute: float
     seconds_transport: float

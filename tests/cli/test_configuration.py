@@ -3,6 +3,9 @@ import urllib.request
 
 import pytest
 
+from fedgraph_sim.cli.configuration import load_config
+from fedgraph_sim.errors import ConfigError
+
 TOML = """
 rounds = 2
 
@@ -158,3 +161,16 @@ def test_force_spares_what_is_no_run_folder(invoke, tmp_path):
     sentence = refused(invoke, tmp_path, "--name", "thesis", "--force")
     assert "is not a run folder" in sentence
     assert (tmp_path / "runs" / "thesis").is_dir()
+
+
+def test_a_baseline_runs_from_the_file_of_a_method(tmp_path):
+    file = tmp_path / "experiment.toml"
+    file.write_text('[algorithm]\nname = "fedprox"\nmu = 0.5\nhidden = 7\n')
+    config = load_config(file, {"algorithm": "local"}, ())
+    assert (config.algorithm.name, config.algorithm.hidden) == ("local", 7)
+    assert load_config(file, {"algorithm": None}, ()).algorithm.mu == 0.5
+
+
+def test_a_key_without_its_table_is_pointed_to_it():
+    with pytest.raises(ConfigError, match=r"unknown key lr=0\.1; did you mean algorithm\.lr\?"):
+        load_config(None, {}, ("lr=0.1",))

@@ -18,6 +18,7 @@ KEYS = {
     "num_actors",
     "clients_per_actor",
     "rounds",
+    "rounds_planned",
     "seed",
     "fraction",
     "protocol",
@@ -38,8 +39,7 @@ COMMAND = [sys.executable, "-c", "from fedgraph_sim.cli.main import main; main()
 
 def results(summary):
     """What a repetition of the run must reproduce."""
-    return {key: value for key, value in summary.items() if key not in ("seconds", "padding",
-    "profile", "peak_memory")}
+    return {key: value for key, value in summary.items() if key not in ("seconds", "padding", "profile", "peak_memory")}
 
 
 def test_a_run_writes_its_folder(run_small, tmp_path):
@@ -74,7 +74,7 @@ def test_the_output_is_one_line_per_round_and_the_results(invoke):
     result = invoke("run", "--inline", "--set", "dataset.num_nodes=300", "--clients", "3", "--rounds", "3")
     lines = result.stderr.splitlines()
     assert re.fullmatch(r"fedavg on csbm: \d+ nodes, .* 3 clients by metis, .* 3 rounds", lines[0])
-    pattern = r"round (\d)/3  val accuracy 0\.\d{4}  test accuracy 0\.\d{4}  [\d.]+ [kM]B  [\d.]+ s"
+    pattern = r"round (\d)/3  val accuracy 0\.\d{4}  test accuracy 0\.\d{4}  [\d.]+ [kM]B in all  [\d.]+ s"
     assert [re.fullmatch(pattern, line)[1] for line in lines if line.startswith("round ")] == ["1", "2", "3"]
     assert re.search(r"test accuracy at round \d +0\.\d{4}", result.stdout)
     folder = re.search(r"Results: (\S+)", result.stdout)[1]

@@ -14,7 +14,7 @@ from fedgraph_sim.engine.report import RoundReport
 def report(number, evaluation=None):
     return RoundReport(
         round=number,
-        num_participants=2,
+        participants=(0,),
         seconds=1.0,
         seconds_compute=0.5,
         seconds_transport=0.25,
@@ -49,7 +49,7 @@ def test_rounds(folder):
     assert pq.read_table(folder / "rounds.parquet").to_pylist() == [
         {
             "round": number,
-            "num_participants": 2,
+            "num_participants": 1,
             "seconds": 1.0,
             "seconds_compute": 0.5,
             "seconds_transport": 0.25,
@@ -65,8 +65,9 @@ def test_rounds(folder):
 
 
 def test_clients(folder):
-    names = ("round", "client", "val_accuracy", "test_accuracy", "val_accuracy_count", "test_accuracy_count")
-    rows = [(2, 0, 0.25, None, 4, 0), (2, 1, None, None, 0, 0)]
+    names = ("round", "client", "participated")
+    names += ("val_accuracy", "test_accuracy", "val_accuracy_count", "test_accuracy_count")
+    rows = [(2, 0, True, 0.25, None, 4, 0), (2, 1, False, None, None, 0, 0)]
     table = pq.read_table(folder / "clients.parquet")
     assert table.to_pylist() == [dict(zip(names, row, strict=True)) for row in rows]
 
