@@ -43,7 +43,7 @@ def load_config(file: Path | None, flags: Mapping[str, Any], assignments: Iterab
             raw[key] = value
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
-        if not equals or not key:
+        if not equals or not all(key.strip().split(".")):
             raise ConfigError(f"--set {assignment}: write key=value, such as --set algorithm.lr=0.1")
         _assign(raw, key.strip(), _toml_value(text.strip()))
     return resolve(raw)
@@ -96,17 +96,19 @@ def _renamed(key: str, table: Any, name: str) -> Table:
 
 def _read_toml(file: Path) -> Table:
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{file} is not valid TOML: {error}") from error
+        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read {file}: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{file} is not valid TOML: {error}") from error
 
 
 def _toml_value(text: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        parsed = tomllib.loads(f"value = {text}")
+        if len(parsed) == 1:
+            return parsed["value"]
+    except (ValueError, RecursionError):
         pass
     try:
         return float(text)  # .5, which TOML refuses

@@ -43,7 +43,7 @@ def partition(
     console.print(
         f"{info.dataset}, {info.num_nodes} nodes, {info.num_edges} directed edges, {info.num_features} features, "
         f"{info.num_classes} classes; {info.num_clients} clients by {info.partition}\n"
-        f"edges lost: {info.edges_lost}{share} · largest over mean size: {info.size_balance:.3f} · "
+        f"edges lost: {info.edges_lost}{share} ; largest over mean size: {info.size_balance:.3f} ; "
         f"label divergence: {info.label_divergence:.3f}",
         soft_wrap=True,
     )

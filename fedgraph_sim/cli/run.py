@@ -56,10 +56,12 @@ def run(
 
     from fedgraph_sim.cli.configuration import cache_folder, load_config
     from fedgraph_sim.cli.progress import follow
+    from fedgraph_sim.engine.checks import check_run_name
     from fedgraph_sim.engine.launch import Folders, prepare_run
 
     config = load_config(file, flags, assignments)
     name = name or time.strftime(f"%Y%m%d-%H%M%S-{config.algorithm.name}-{config.dataset.name}")
+    check_run_name(name)
     folders = Folders(run=(out / name).absolute(), cache=cache_folder(), data=data_dir and data_dir.absolute())
     with Console(stderr=True).status("loading the data" if inline else "loading the data, starting Ray"):
         prepared = prepare_run(config, folders, inline=inline, force=force, started=started)

@@ -70,7 +70,7 @@ class Algorithm(BaseModel, ABC):
     own process.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     summary: ClassVar[str]
     """One line for lists."""

@@ -24,6 +24,14 @@ RUN_FILES = (
 """Everything that a run writes to its folder."""
 
 
+def check_run_name(name: str) -> None:
+    """Refuse a name that is not that of one folder."""
+    printable = name.isprintable() and name.encode(errors="ignore").decode() == name
+    if name in (".", "..") or Path(name).name != name or len(name.encode(errors="ignore")) > 200 or not printable:
+        shown = ascii(name if len(name) < 40 else f"{name[:40]}...")
+        raise ConfigError(f"--name {shown} cannot be a folder's name; choose a short one without / (--out says where)")
+
+
 def check_run_folder(folder: Path, *, force: bool) -> None:
     """Refuse a folder that exists, unless forced and really a run's, and one that cannot be made."""
     if folder.exists():
@@ -59,6 +67,8 @@ def check_protocol(config: RunConfig) -> None:
 
 def check_training_nodes(config: RunConfig, info: PartitionInfo) -> None:
     """Refuse a run with a round in which no participant has anything to train on."""
+    if all(info.train):
+        return
     if not any(info.train):
         raise ConfigError("no client has a training node; raise split.train or choose another partition")
     for number in range(1, config.rounds + 1):

@@ -1,6 +1,7 @@
 """Connecting to Ray: a cluster that is there, or one of our own on this machine."""
 
 import os
+import socket
 from importlib import import_module
 
 from fedgraph_sim.engine.placement import Node
@@ -20,6 +21,7 @@ def connect() -> list[Node]:
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     ray = import_module("ray")
     if not ray.is_initialized():
+        _check_reachable(address)
         options = {"logging_level": "ERROR", "include_dashboard": False} if address is None else {}
         try:
             ray.init(address=address or "local", **options)
@@ -37,8 +39,12 @@ def connect() -> list[Node]:
     ]
 
 
-def disconnect() -> None:
-    """Leave Ray, and end a cluster of our own."""
-    ray = import_module("ray")
-    if ray.is_initialized():
-        ray.shutdown()
+def _check_reachable(address: str | None) -> None:
+    """Refuse a HOST:PORT where nobody listens: Ray itself would try for minutes."""
+    host, _, port = (address or "").rpartition(":")
+    if not host or "/" in host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except (OSError, OverflowError) as error:
+        raise ConfigError(f"RAY_ADDRESS={address} does not answer ({error}); start that cluster or unset it") from error

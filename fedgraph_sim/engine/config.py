@@ -15,7 +15,7 @@ Protocol = Literal["local-mean", "local-weighted", "global"]
 class EngineConfig(BaseModel):
     """How clients are placed on actors, and actors on the cluster."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     clients_per_actor: int | Literal["auto"] = Field(
         "auto",
@@ -68,7 +68,7 @@ class EngineConfig(BaseModel):
 class EvaluationConfig(BaseModel):
     """How accuracy is measured."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     protocol: Protocol = Field(
         "local-mean",
@@ -87,7 +87,7 @@ class EvaluationConfig(BaseModel):
 class RunConfig(BaseModel):
     """All that determines a run's results, and where it is placed."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     clients: int = Field(10, ge=1, description="number of clients", json_schema_extra={"unit": "clients"})
     rounds: int = Field(100, ge=1, description="number of communication rounds", json_schema_extra={"unit": "rounds"})
@@ -95,6 +95,7 @@ class RunConfig(BaseModel):
     seed: int = Field(
         0,
         ge=0,
+        lt=2**63,
         description="seed of the split, the weights and all draws of the run; METIS and csbm have seeds of their own",
     )
     algorithm: SerializeAsAny[Algorithm]

@@ -84,8 +84,15 @@ class Coordinator:
         except Exception as error:
             message = f"round {self._fed.round}: {type(error).__name__}: {error}"
             ending = _Ending(status="failed", error=message, details=traceback.format_exc())
+        except BaseException:  # a second Ctrl-C ends an inline run here
+            recorder.flush()
+            raise
         summary = self._summary(ending, ready)
-        recorder.close(summary)
+        try:
+            recorder.close(summary)
+        except OSError as error:
+            message = f"cannot write the results to {self._job.folder}: {error.strerror}"
+            ending = _Ending(status="failed", error=message)
         yield Outcome(status=ending.status, summary=summary, error=ending.error, details=ending.details)
 
     def _rounds(self) -> Iterator[RoundReport]:

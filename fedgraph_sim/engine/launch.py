@@ -1,5 +1,6 @@
 """From a configuration to a run: everything that can be wrong is found before anything is written or started."""
 
+import json
 import shutil
 import time
 from collections.abc import Iterator
@@ -18,13 +19,12 @@ from fedgraph_sim.engine.checks import (
     check_protocol,
     check_run_folder,
     check_training_nodes,
-    check_writable,
 )
 from fedgraph_sim.engine.config import RunConfig
 from fedgraph_sim.engine.files import write_text
 from fedgraph_sim.engine.job import Job
 from fedgraph_sim.engine.placement import Node, Placement, place, this_machine
-from fedgraph_sim.engine.report import Event
+from fedgraph_sim.engine.report import Event, Outcome, RoundReport
 from fedgraph_sim.errors import ConfigError
 
 
@@ -39,7 +39,6 @@ class Folders:
 
 def load_partition(config: RunConfig, folders: Folders) -> tuple[PartitionStore, bool]:
     """Return the store of the configured partition, made now if need be, and whether it was there already."""
-    check_writable(folders.cache)
     return prepare(
         config.dataset,
         config.split,
@@ -78,34 +77,33 @@ def prepare_run(config: RunConfig, folders: Folders, *, inline: bool, force: boo
         seconds_partition=seconds_partition,
         inline=inline,
     )
-    return Run(job, store.info, force=force)
+    _make_folder(job, force=force)
+    return Run(job, store.info)
 
 
 class Run:
-    """A run that has passed all checks. `events` starts it."""
+    """A run that has passed all checks and has its folder. `events` starts it."""
 
-    def __init__(self, job: Job, info: PartitionInfo, *, force: bool) -> None:
+    def __init__(self, job: Job, info: PartitionInfo) -> None:
         self.job = job
         self.info = info
-        self._force = force
         self._coordinator: Any = None
+        self._stopping = False
 
     def events(self) -> Iterator[Event]:
-        """Make the folder, run, and yield events as they happen; the last one is the outcome."""
-        folder = self.job.folder
-        if self._force:
-            shutil.rmtree(folder, ignore_errors=True)
-        try:
-            folder.mkdir(parents=True)
-            write_text(folder / CONFIG_FILE, config_toml(self.job.config))
-        except OSError as error:
-            raise ConfigError(f"cannot write to {folder}: {error.strerror}; choose another folder") from error
+        """Run, and yield events as they happen; the last one is the outcome."""
         yield from self._in_this_process() if self.job.inline else self._on_actors()
 
     def stop(self) -> None:
-        """Ask the run to end after the round that is under way; before the first round it does nothing."""
+        """Ask the run to end after the round that is under way, or before the first one."""
+        self._stopping = True
         if self._coordinator is not None:
             self._coordinator.stop() if self.job.inline else self._coordinator.stop.remote()
+
+    def _follow(self, coordinator: Any) -> None:
+        self._coordinator = coordinator
+        if self._stopping:  # asked for while there was nobody to ask
+            self.stop()
 
     def _in_this_process(self) -> Iterator[Event]:
         from fedgraph_sim.engine.cohort import InlineCohort
@@ -115,26 +113,52 @@ class Run:
         actors = self.job.placement.actors
         use_cuda = self.job.config.engine.gpus_per_client != 0
         hosts = [host_of(self.job, place, use_cuda=use_cuda) for place in range(len(actors))]
-        self._coordinator = Coordinator(self.job, InlineCohort(actors, hosts))
+        self._follow(Coordinator(self.job, InlineCohort(actors, hosts)))
         yield from self._coordinator.run()
 
     def _on_actors(self) -> Iterator[Event]:
         import ray
+        from ray.exceptions import RayActorError
 
         from fedgraph_sim.engine.actors import start_coordinator
 
-        self._coordinator = start_coordinator(self.job)
+        reports: list[RoundReport] = []
+        self._follow(start_coordinator(self.job))
         try:
             for reference in self._coordinator.run.options(num_returns="streaming").remote():
-                yield ray.get(reference)
+                event = ray.get(reference)
+                yield event
+                if isinstance(event, RoundReport):
+                    reports.append(event)
+        except RayActorError as error:
+            yield self._without_coordinator(reports, str(error))
         finally:
             ray.kill(self._coordinator)  # and with it the client actors, which it owns
             self._coordinator = None
+
+    def _without_coordinator(self, reports: list[RoundReport], details: str) -> Outcome:
+        """Return the outcome of a run whose coordinator died, from what it had told, and write its summary."""
+        from fedgraph_sim.engine.summary import summary_of_reports
+
+        error = f"the coordinator died after round {len(reports)}; the tables are as of a few seconds before"
+        summary = summary_of_reports(self.job, self.info, reports, error=error)
+        write_text(self.job.folder / "summary.json", json.dumps(summary, indent=2) + "\n")
+        return Outcome(status="failed", summary=summary, error=error, details=details)
 
 
 def config_toml(config: RunConfig) -> str:
     """Return the resolved configuration as TOML: the file that repeats the run."""
     return tomli_w.dumps(config.model_dump(mode="json", exclude_none=True))
+
+
+def _make_folder(job: Job, *, force: bool) -> None:
+    if force:
+        shutil.rmtree(job.folder, ignore_errors=True)
+    try:
+        job.folder.mkdir(parents=True)
+        write_text(job.folder / CONFIG_FILE, config_toml(job.config))
+    except OSError as error:
+        raise ConfigError(f"cannot write to {job.folder}: {error.strerror}; choose another folder") from error
 
 
 def _timed_partition(config: RunConfig, folders: Folders) -> tuple[PartitionStore, float]:

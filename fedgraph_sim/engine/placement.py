@@ -59,6 +59,12 @@ def place(sizes: Sequence[int], engine: EngineConfig, nodes: Sequence[Node]) -> 
         num_actors, reason = _actors_that_fit(num_clients, engine, nodes)
     else:
         num_actors = ceil(num_clients / engine.clients_per_actor)
+        fits = sum(floor(0.8 * node.memory / MEMORY_PER_ACTOR) for node in nodes)
+        if num_actors > max(1, fits):
+            raise ConfigError(
+                f"engine.clients_per_actor={engine.clients_per_actor} makes {num_actors} actors, but the memory takes "
+                f"about {fits}, at {MEMORY_PER_ACTOR // 2**20} MiB each; raise it"
+            )
         reason = f"engine.clients_per_actor={engine.clients_per_actor}"
     cpus = _share("CPU", engine.cpus_per_client, num_actors, nodes)
     gpus = _share("GPU", engine.gpus_per_client, num_actors, nodes)

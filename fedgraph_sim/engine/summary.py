@@ -1,6 +1,7 @@
 """``summary.json``: a run in one screen."""
 
 import platform
+import time
 from importlib.metadata import version
 from statistics import median
 from typing import Any
@@ -42,6 +43,23 @@ def summarize(job: Job, info: PartitionInfo, reports: list[RoundReport], ledger:
         },
         "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
     }
+
+
+def summary_of_reports(job: Job, info: PartitionInfo, reports: list[RoundReport], *, error: str) -> dict[str, Any]:
+    """Return the summary of a run whose coordinator is gone: what it alone knew is None."""
+    now = time.time()
+    traffic = {
+        "up": sum(report.bytes_up for report in reports),
+        "down": sum(report.bytes_down for report in reports),
+        "setup": None,
+        "eval": None,
+    }
+    return (
+        {"status": "failed", "error": error}
+        | summarize(job, info, reports, Ledger())
+        | {"bytes": traffic, "seconds": seconds(job, reports, ready=now - sum(r.seconds for r in reports), now=now)}
+        | {"profile": profile(reports, []), "padding": None, "peak_memory": None}
+    )
 
 
 def best_round(evaluated: list[RoundReport], metric: str) -> RoundReport | None:

@@ -35,7 +35,7 @@ def test_every_parameter_of_everything_is_shown(invoke, command, classes):
 def test_a_parameter_has_default_values_unit_and_meaning(invoke):
     output = invoke("datasets", "CSBM").output
     meaning = "nodes of the graph before the largest component is taken"
-    assert row(output, "dataset.num_nodes") == f"dataset.num_nodes 2000 int >= 2 nodes {meaning}"
+    assert row(output, "dataset.num_nodes") == f"dataset.num_nodes 2000 int >= 2 and <= 1e+07 nodes {meaning}"
     output = invoke("algorithms", "fedavg").output
     assert row(output, "algorithm.dropout").startswith("algorithm.dropout 0.5 float >= 0 and < 1 ")
     assert row(output, "algorithm.model").startswith('algorithm.model "gcn" "gcn", "sage", "mlp" ')

@@ -179,3 +179,38 @@ def test_stop_ends_after_the_round_under_way(tmp_path: Path) -> None:
     assert event.status == "interrupted"
     assert 1 <= event.summary["rounds"] < 500
     assert pq.read_table(tmp_path / "stopped" / "rounds.parquet").num_rows == event.summary["rounds"]
+
+
+def test_a_killed_coordinator_is_named_and_leaves_a_summary(
+    start: Callable[..., Iterator[Event]], tmp_path: Path
+) -> None:
+    import ray
+    from ray.util.state import list_actors
+
+    events = start("killed", "rounds=500")
+    for event in events:
+        if isinstance(event, RoundReport) and event.round == 2:
+            break
+    actors = list_actors(address=ray.get_runtime_context().gcs_address, detail=True)
+    pids = [actor.pid for actor in actors if actor.state == "ALIVE" and actor.class_name == "CoordinatorActor"]
+    psutil.Process(pids[0]).send_signal(signal.SIGKILL)
+    *_, outcome = events
+    assert isinstance(outcome, Outcome)
+    assert outcome.status == "failed"
+    assert outcome.error.startswith("the coordinator died after round")
+    summary = json.loads((tmp_path / "killed" / "summary.json").read_text())
+    assert summary == outcome.summary
+    assert summary["rounds"] >= 2
+    assert summary["bytes"]["up"] > 0
+
+
+@pytest.mark.parametrize("inline", [True, False])
+def test_stop_before_the_first_round_is_remembered(tmp_path: Path, inline: bool) -> None:
+    config = load_config(None, {"rounds": 500}, SMALL)
+    folders = Folders(run=tmp_path / "stopped", cache=tmp_path / "cache", data=None)
+    run = prepare_run(config, folders, inline=inline, force=False, started=0.0)
+    run.stop()
+    *_, outcome = run.events()
+    assert isinstance(outcome, Outcome)
+    assert outcome.status == "interrupted"
+    assert outcome.summary["rounds"] < 5

@@ -11,7 +11,7 @@ from fedgraph_sim.engine.config import EngineConfig, EvaluationConfig
         ("gpus_per_client", 0.00001, "at most 4 decimals; use 0.0001"),
         ("gpus_per_client", 0.12345, "at most 4 decimals; use 0.1235"),
         ("gpus_per_client", -1.0, "must be a number from 0"),
-        ("gpus_per_client", float("nan"), "must be a number from 0"),
+        ("gpus_per_client", float("nan"), "finite number"),
         ("gpus_per_client", "half", "valid number"),
         ("cpus_per_client", 2.5, "use 2 or 3"),
         ("clients_per_actor", 0, "must be at least 1"),

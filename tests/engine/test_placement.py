@@ -54,7 +54,8 @@ def test_actors_and_shares(num_clients, nodes, engine, num_actors, cpus, gpus):
         (1, [node()], {"gpus_per_client": 1.0}, "for 1 actors asks for 1 GPUs, but the cluster has 0"),
         (2, [node(cpus=2.0)], {"cpus_per_client": 2.0, "clients_per_actor": 1}, "asks for 4 CPUs, .* has 2"),
         (1, [node(cpus=2.0), node(cpus=2.0)], {"cpus_per_client": 3.0}, "asks for 3 CPUs, but the cluster has 4 .* 0"),
-        (10_001, [node(gpus=1.0)], {"clients_per_actor": 1}, "10001 actors cannot share 1 GPU"),
+        (10_001, [node(gpus=1.0, memory=10_000 * GIB)], {"clients_per_actor": 1}, "10001 actors cannot share 1 GPU"),
+        (40, [node(memory=8 * GIB)], {"clients_per_actor": 1}, "40 actors, but the memory takes about 16"),
         (
             4,
             [node(cpus=4.0), node(cpus=2.0, gpus=4.0)],
