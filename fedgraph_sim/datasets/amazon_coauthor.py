@@ -3,6 +3,7 @@
 Shchur et al., Pitfalls of Graph Neural Network Evaluation, 2018.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -10,7 +11,7 @@ import numpy as np
 from pydantic import Field
 from scipy import sparse
 
-from fedgraph_sim.datasets import raw
+from fedgraph_sim.datasets import checks, raw
 from fedgraph_sim.datasets.dataset import Dataset
 from fedgraph_sim.datasets.graph import Graph
 
@@ -31,26 +32,37 @@ class AmazonCoauthor(Dataset):
 
     name: Literal["Computers", "Photo", "CS", "Physics"] = Field(description="which of the four networks")
 
-    def read(self, data_dir: Path | None, cache_dir: Path) -> Graph:
-        """Return the network from its npz file."""
+    def files(self, data_dir: Path | None, cache_dir: Path) -> Sequence[Path]:
+        """Return the path of the npz file."""
         family, file = FILES[self.name]
         places = (f"{family}/{self.name}/raw", f"{self.name}/raw", self.name, ".")
         folder = raw.obtain(self.name, files=[file], places=places, url=URL, data_dir=data_dir, cache_dir=cache_dir)
-        arrays = raw.load_npz(folder / file, (*KEYS, "labels"))
-        adjacency = _csr(arrays, "adj").tocoo()
-        x = _csr(arrays, "attr")
-        y = arrays["labels"].astype(np.int64)
-        return Graph(
-            x=sparse.csr_array(x > 0, dtype=np.float32),
-            edge_index=np.stack(adjacency.coords).astype(np.int64),
-            edge_weight=None,
-            y=y,
-            role=np.zeros(len(y), dtype=np.int8),
-            node_id=np.arange(len(y)),
-            num_classes=int(y.max()) + 1,
-        )
+        return (folder / file,)
+
+    def read(self, data_dir: Path | None, cache_dir: Path) -> Graph:
+        """Return the network from its npz file."""
+        (path,) = self.files(data_dir, cache_dir)
+        with raw.published(path):
+            return _graph(path)
+
+
+def _graph(path: Path) -> Graph:
+    arrays = raw.load_npz(path, (*KEYS, "labels"))
+    y = arrays["labels"].astype(np.int64)
+    checks.labels(y, path)
+    return Graph(
+        x=sparse.csr_array(_csr(arrays, "attr") > 0, dtype=np.float32),
+        edge_index=np.stack(_csr(arrays, "adj").tocoo().coords).astype(np.int64),
+        edge_weight=None,
+        y=y,
+        role=np.zeros(len(y), dtype=np.int8),
+        node_id=np.arange(len(y)),
+        num_classes=int(y.max()) + 1,
+    ).checked()
 
 
 def _csr(arrays: raw.Arrays, name: str) -> sparse.csr_array:
     parts = (arrays[f"{name}_data"], arrays[f"{name}_indices"], arrays[f"{name}_indptr"])
-    return sparse.csr_array(parts, shape=tuple(arrays[f"{name}_shape"].tolist()))
+    matrix = sparse.csr_array(parts, shape=tuple(arrays[f"{name}_shape"].tolist()))
+    matrix.check_format(full_check=True)
+    return matrix

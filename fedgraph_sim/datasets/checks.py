@@ -29,11 +29,24 @@ def edges_in_range(edge_index: NDArray[Any], num_nodes: int, path: Path) -> None
 
 def weights(weight: NDArray[Any], path: Path) -> None:
     """Refuse edge weights [num_edges] that are negative, NaN or infinite."""
-    row = first(~(np.isfinite(weight) & (weight >= 0)))
+    with np.errstate(over="ignore"):
+        row = first(~(np.isfinite(weight.astype(np.float32)) & (weight >= 0)))
     if row is not None:
         raise ConfigError(
             f"{path}: weight of edge row {row} is {weight[row - 1]}; replace it by a finite number that is not negative"
         )
+
+
+def labels(y: NDArray[Any], path: Path) -> None:
+    """Refuse labels [num_nodes] other than -1 and numbers from 0 to num_nodes, and those that are all -1."""
+    row = first((y > len(y)) | (y < -1))
+    if row is not None:
+        raise ConfigError(
+            f"{path}: label of node row {row} is {y[row - 1]}; number classes from 0, by at most the number of nodes,"
+            " and write -1 where it is unknown"
+        )
+    if not (y >= 0).any():
+        raise ConfigError(f"{path}: no node has a label; give some nodes a class from 0")
 
 
 def first(bad: NDArray[Any] | np.bool_) -> int | None:

@@ -1,5 +1,6 @@
 """Columns of the user's Parquet files as arrays; what is wrong is told with file, column and row, counted from 1."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from fedgraph_sim.errors import ConfigError
 def read_table(path: Path, required: Sequence[str], *, min_rows: int) -> pa.Table:
     """Return a Parquet file that has the `required` columns and at least `min_rows` rows."""
     try:
-        table = pq.read_table(path)
+        with pq.ParquetFile(path) as file:
+            _refuse_twins(file.schema_arrow.names, path)
+            table = file.read()
     except (OSError, pa.ArrowException) as error:
         raise ConfigError(
             f"{path} is not a readable Parquet file ({error}); correct dataset.path or the file"
@@ -36,7 +39,7 @@ def keys(table: pa.Table, name: str, path: Path) -> pa.Array:
         column = column.dictionary_decode()
     _refuse_nulls(column, name, path)
     if pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
-        return column.cast(pa.int64())
+        return _int64(column, name, path)
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         return column.cast(pa.large_string())
     raise ConfigError(f"{path}: column {name} is of type {column.type}; store it as integers or text")
@@ -100,11 +103,14 @@ def equal_lists(table: pa.Table, name: str, path: Path) -> NDArray[np.float32]:
     _refuse_text(column.type.value_type, name, path)
     _refuse_nulls(column, name, path)
     lengths = pc.list_value_length(column).to_numpy()
-    row = first((lengths != lengths[0]) | (lengths == 0))
+    row = first(lengths == 0)
+    if row is not None:
+        raise ConfigError(f"{path}: {name} of row {row} is an empty list; give every node at least one number")
+    row = first(lengths != lengths[0])
     if row is not None:
         raise ConfigError(
             f"{path}: {name} of row {row} has {lengths[row - 1]} numbers and that of row 1 {lengths[0]};"
-            " make all lists equally long and not empty"
+            " make all lists equally long"
         )
     values = pc.list_flatten(column)
     row = first(values.is_null().to_numpy(zero_copy_only=False))
@@ -134,6 +140,21 @@ def choices(table: pa.Table, name: str, values: Mapping[str, int], path: Path) -
     numbers_of_words = np.array([*values.values(), 0], dtype=np.int8)
     chosen: NDArray[np.int8] = numbers_of_words[found.fill_null(len(words)).to_numpy()]
     return chosen
+
+
+def _int64(column: pa.Array, name: str, path: Path) -> pa.Array:
+    try:
+        return column.cast(pa.int64())
+    except pa.ArrowInvalid as error:
+        raise ConfigError(
+            f"{path}: column {name} has integers from 2^63; renumber them or store them as text"
+        ) from error
+
+
+def _refuse_twins(names: Sequence[str], path: Path) -> None:
+    twins = [name for name, count in Counter(names).items() if count > 1]
+    if twins:
+        raise ConfigError(f"{path} has several columns named {', '.join(twins)}; rename or remove all but one")
 
 
 def _float32(column: pa.Array) -> NDArray[np.float32]:

@@ -34,30 +34,38 @@ class Csbm(Dataset):
     num_nodes: int = Field(
         2000,
         ge=2,
+        le=10_000_000,
         description="nodes of the graph before the largest component is taken",
         json_schema_extra={"unit": "nodes"},
     )
-    num_features: int = Field(32, ge=1, description="features of a node (p)", json_schema_extra={"unit": "features"})
+    num_features: int = Field(
+        32, ge=1, le=100_000, description="features of a node (p)", json_schema_extra={"unit": "features"}
+    )
     num_communities: int = Field(
         10, ge=1, description="communities, of equal size", json_schema_extra={"unit": "communities"}
     )
     num_groups: int = Field(
         5,
         ge=1,
+        le=100_000,
         description="groups of communities that share the meaning of features",
         json_schema_extra={"unit": "groups"},
     )
     degree: float = Field(
         10.0,
         gt=0,
+        le=1e6,
         description="expected neighbours of a node inside its community",
         json_schema_extra={"unit": "neighbours"},
     )
-    edge_signal: float = Field(1.0, description="strength of the classes in the edges (lambda), at most sqrt(degree)")
-    feature_signal: float = Field(8.0, ge=0, description="strength of the classes in the features (mu)")
+    edge_signal: float = Field(
+        1.0, ge=-1e3, le=1e3, description="strength of the classes in the edges (lambda), at most sqrt(degree)"
+    )
+    feature_signal: float = Field(8.0, ge=0, le=1e6, description="strength of the classes in the features (mu)")
     bridge: float = Field(
         0.5,
         ge=0,
+        le=1e4,
         description="expected neighbours of a node in other communities",
         json_schema_extra={"unit": "neighbours"},
     )

@@ -1,6 +1,7 @@
 """What every data set has in common: its options, and the preprocessing that they select."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -8,17 +9,25 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from fedgraph_sim.datasets import preprocess
+from fedgraph_sim.datasets import preprocess, raw
 from fedgraph_sim.datasets.graph import Graph
 
-AbsolutePath = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
+
+def _absolute(path: Path) -> Path:
+    try:
+        return path.expanduser().absolute()
+    except RuntimeError as error:
+        raise ValueError(f"{path} names the home folder of an unknown user; write the whole path") from error
+
+
+AbsolutePath = Annotated[Path, AfterValidator(_absolute)]
 """A path of the user, resolved where the command was typed, so that a run's config repeats it from anywhere."""
 
 
 class Dataset(BaseModel):
     """A named source of one graph; its fields are the `[dataset]` table of a configuration."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     summary: ClassVar[str]
 
     name: str = Field(description="name of the data set")
@@ -30,6 +39,13 @@ class Dataset(BaseModel):
     def read(self, data_dir: Path | None, cache_dir: Path) -> Graph:
         """Return the raw graph. `data_dir` is never written to; downloads go below `cache_dir`."""
         raise NotImplementedError
+
+    def files(self, data_dir: Path | None, cache_dir: Path) -> Sequence[Path]:
+        """Return the raw files that `read` reads, always in the same order, after downloading those that are nowhere.
+
+        Raises `ConfigError` where that fails.
+        """
+        return ()
 
     def load(self, data_dir: Path | None, cache_dir: Path) -> Graph:
         """Return the preprocessed graph, its nodes numbered 0..num_nodes-1.
@@ -47,5 +63,7 @@ class Dataset(BaseModel):
         return replace(graph, x=preprocess.compact_features(x), node_id=np.arange(graph.num_nodes))
 
     def fingerprint(self, data_dir: Path | None, cache_dir: Path) -> str:
-        """Return a stable hash of everything that decides what `load` returns."""
-        return hashlib.blake2b(self.model_dump_json().encode(), digest_size=16).hexdigest()
+        """Return a stable hash of everything that decides what `load` returns: options and the content of files."""
+        hashes = [raw.sha256(path) for path in self.files(data_dir, cache_dir)]
+        text = self.model_dump_json(exclude={"path"}) + "".join(hashes)
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

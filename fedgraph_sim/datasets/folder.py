@@ -1,6 +1,6 @@
 """A graph in the user's own Parquet files."""
 
-import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -9,11 +9,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedgraph_sim.datasets import checks, columns, raw
+from fedgraph_sim.datasets import checks, columns
 from fedgraph_sim.datasets.dataset import AbsolutePath, Dataset
 from fedgraph_sim.datasets.graph import Graph, Role
 
-RESERVED = ("id", "label", "split", "client")
+RESERVED = ("id", "label", "split", "client", "__index_level_0__")  # the last one is the index that pandas writes
 ROLES = {"train": Role.TRAIN, "val": Role.VAL, "test": Role.TEST}
 
 
@@ -33,11 +33,9 @@ class Folder(Dataset):
     largest_component: bool = Field(False, description="keep only the largest weakly connected component")
     normalize_features: bool = Field(False, description="shift features to a minimum of 0 and divide rows by their sum")
 
-    def fingerprint(self, data_dir: Path | None, cache_dir: Path) -> str:
-        """Return a hash of the options and of both files' content."""
-        hashes = [raw.own_file_hash(self.path / file) for file in ("nodes.parquet", "edges.parquet")]
-        text = self.model_dump_json(exclude={"path"}) + "".join(hashes)
-        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    def files(self, data_dir: Path | None, cache_dir: Path) -> Sequence[Path]:
+        """Return the paths of both files."""
+        return (self.path / "nodes.parquet", self.path / "edges.parquet")
 
     def read(self, data_dir: Path | None, cache_dir: Path) -> Graph:
         """Return the graph, every column checked."""

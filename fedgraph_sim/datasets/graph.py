@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,3 +57,25 @@ class Graph:
     def count(self, role: Role) -> int:
         """Return how many nodes have `role`."""
         return int(np.count_nonzero(self.role == role))
+
+    def checked(self) -> Self:
+        """Return the graph. Raises `ValueError` where its arrays do not fit together."""
+        n, weight = self.num_nodes, self.edge_weight
+        if isinstance(self.x, sparse.csr_array):
+            self.x.check_format(full_check=True)
+        fits = {
+            "x": self.x.ndim == 2 and self.x.shape[0] == n,
+            "edge_index": self.edge_index.ndim == 2 and len(self.edge_index) == 2 and _within(self.edge_index, 0, n),
+            "edge_weight": weight is None or weight.shape == self.edge_index.shape[1:],
+            "y": self.y.ndim == 1 and _within(self.y, -1, self.num_classes),
+            "role": self.role.shape == (n,) and _within(self.role, 0, len(Role)),
+            "node_id": self.node_id.shape == (n,),
+        }
+        for name, fit in fits.items():
+            if not fit:
+                raise ValueError(f"{name} does not fit a graph of {n} nodes and {self.num_classes} classes")
+        return self
+
+
+def _within(values: NDArray[Any], low: int, end: int) -> bool:
+    return values.size == 0 or bool(values.min() >= low and values.max() < end)

@@ -4,13 +4,15 @@ Platonov et al., A Critical Look at the Evaluation of GNNs under Heterophily, 20
 Rozemberczki et al., Multi-Scale Attributed Node Embedding, 2021.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
-from fedgraph_sim.datasets import raw
+from fedgraph_sim.datasets import checks, raw
 from fedgraph_sim.datasets.dataset import Dataset
 from fedgraph_sim.datasets.graph import Graph, Role
 
@@ -40,23 +42,43 @@ class Heterophilous(Dataset):
     normalize_features: bool = Field(False, description="shift features to a minimum of 0 and divide rows by their sum")
     split_index: int = Field(0, ge=0, le=9, description="which of the ten published splits gives the own roles, 0 to 9")
 
-    def read(self, data_dir: Path | None, cache_dir: Path) -> Graph:
-        """Return the network from its npz file."""
+    def files(self, data_dir: Path | None, cache_dir: Path) -> Sequence[Path]:
+        """Return the path of the npz file."""
         stem = self.name.replace("-", "_")
         file = f"{stem}.npz"
         places = (f"{stem}/raw", f"HeterophilousGraphDataset/{stem}/raw", self.name, stem, ".")
         folder = raw.obtain(self.name, files=[file], places=places, url=URL, data_dir=data_dir, cache_dir=cache_dir)
-        arrays = raw.load_npz(folder / file, KEYS)
-        y = arrays["node_labels"].astype(np.int64)
-        role = np.zeros(len(y), dtype=np.int8)
-        for value, key in ((Role.TRAIN, "train_masks"), (Role.VAL, "val_masks"), (Role.TEST, "test_masks")):
-            role[arrays[key][self.split_index]] = value
-        return Graph(
-            x=arrays["node_features"].astype(np.float32),
-            edge_index=np.ascontiguousarray(arrays["edges"].T, dtype=np.int64),
-            edge_weight=None,
-            y=y,
-            role=role,
-            node_id=np.arange(len(y)),
-            num_classes=int(y.max()) + 1,
-        )
+        return (folder / file,)
+
+    def read(self, data_dir: Path | None, cache_dir: Path) -> Graph:
+        """Return the network from its npz file."""
+        (path,) = self.files(data_dir, cache_dir)
+        with raw.published(path):
+            return _graph(path, self.split_index)
+
+
+def _graph(path: Path, split_index: int) -> Graph:
+    arrays = raw.load_npz(path, KEYS)
+    x = arrays["node_features"].astype(np.float32)
+    y = arrays["node_labels"].astype(np.int64)
+    checks.finite_features(x, path)
+    checks.labels(y, path)
+    return Graph(
+        x=x,
+        edge_index=np.ascontiguousarray(arrays["edges"].T, dtype=np.int64),
+        edge_weight=None,
+        y=y,
+        role=_roles(arrays, split_index, len(y)),
+        node_id=np.arange(len(y)),
+        num_classes=int(y.max()) + 1,
+    ).checked()
+
+
+def _roles(arrays: raw.Arrays, split_index: int, num_nodes: int) -> NDArray[np.int8]:
+    role = np.zeros(num_nodes, dtype=np.int8)
+    for value, key in ((Role.TRAIN, "train_masks"), (Role.VAL, "val_masks"), (Role.TEST, "test_masks")):
+        mask = arrays[key][split_index].astype(bool)
+        if mask.shape != (num_nodes,):
+            raise ValueError(f"a row of {key} has shape {list(mask.shape)} but there are {num_nodes} nodes")
+        role[mask] = value
+    return role

@@ -3,6 +3,7 @@
 Hu et al., Open Graph Benchmark: Datasets for Machine Learning on Graphs, 2020.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -11,7 +12,7 @@ import pyarrow.csv as csv
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedgraph_sim.datasets import raw
+from fedgraph_sim.datasets import checks, raw
 from fedgraph_sim.datasets.dataset import Dataset
 from fedgraph_sim.datasets.graph import Graph, Role
 from fedgraph_sim.errors import ConfigError
@@ -33,22 +34,35 @@ class OgbnArxiv(Dataset):
     name: Literal["ogbn-arxiv"] = Field("ogbn-arxiv", description="name of the data set")
     normalize_features: bool = Field(False, description="shift features to a minimum of 0 and divide rows by their sum")
 
+    def files(self, data_dir: Path | None, cache_dir: Path) -> Sequence[Path]:
+        """Return the paths of the csv files."""
+        folder = _folder(data_dir, cache_dir)
+        return [folder / file for file in FILES]
+
     def read(self, data_dir: Path | None, cache_dir: Path) -> Graph:
         """Return the network from OGB's compressed csv files."""
         folder = _folder(data_dir, cache_dir)
-        y = _csv(folder / "raw/node-label.csv.gz", np.int64)[:, 0]
-        role = np.zeros(len(y), dtype=np.int8)
-        for value, split in SPLITS.items():
-            role[_csv(folder / f"split/time/{split}.csv.gz", np.int64)[:, 0]] = value
-        return Graph(
-            x=_csv(folder / "raw/node-feat.csv.gz", np.float32),
-            edge_index=np.ascontiguousarray(_csv(folder / "raw/edge.csv.gz", np.int64).T),
-            edge_weight=None,
-            y=y,
-            role=role,
-            node_id=np.arange(len(y)),
-            num_classes=int(y.max()) + 1,
-        )
+        with raw.published(folder):
+            return _graph(folder)
+
+
+def _graph(folder: Path) -> Graph:
+    y = _csv(folder / "raw/node-label.csv.gz", np.int64)[:, 0]
+    x = _csv(folder / "raw/node-feat.csv.gz", np.float32)
+    checks.finite_features(x, folder / "raw/node-feat.csv.gz")
+    checks.labels(y, folder / "raw/node-label.csv.gz")
+    role = np.zeros(len(y), dtype=np.int8)
+    for value, split in SPLITS.items():
+        role[_csv(folder / f"split/time/{split}.csv.gz", np.int64)[:, 0]] = value
+    return Graph(
+        x=x,
+        edge_index=np.ascontiguousarray(_csv(folder / "raw/edge.csv.gz", np.int64).T),
+        edge_weight=None,
+        y=y,
+        role=role,
+        node_id=np.arange(len(y)),
+        num_classes=int(y.max()) + 1,
+    ).checked()
 
 
 def _folder(data_dir: Path | None, cache_dir: Path) -> Path:
@@ -64,7 +78,7 @@ def _folder(data_dir: Path | None, cache_dir: Path) -> Path:
         NodePropPredDataset("ogbn-arxiv", root=str(cache_dir / "raw"))
     except ImportError:
         pass
-    except OSError as error:
+    except Exception as error:  # no network, a broken archive, ...
         reason = f"OGB's download failed ({error})"
     folder = raw.find(FILES, places, data_dir, cache_dir)
     if folder is None:

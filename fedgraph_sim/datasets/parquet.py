@@ -19,8 +19,12 @@ def write_graphs(nodes_path: Path, edges_path: Path, graphs: Iterable[Graph]) ->
     try:
         for graph in graphs:
             nodes, edges = _node_table(graph), _edge_table(graph)
-            nodes_file = nodes_file or pq.ParquetWriter(nodes_path, nodes.schema, use_dictionary=False)
-            edges_file = edges_file or pq.ParquetWriter(edges_path, edges.schema, use_dictionary=False)
+            nodes_file = nodes_file or pq.ParquetWriter(
+                nodes_path, nodes.schema, use_dictionary=False, write_page_checksum=True
+            )
+            edges_file = edges_file or pq.ParquetWriter(
+                edges_path, edges.schema, use_dictionary=False, write_page_checksum=True
+            )
             nodes_file.write_table(nodes, row_group_size=max(nodes.num_rows, 1))
             edges_file.write_table(edges, row_group_size=max(edges.num_rows, 1))
     finally:
@@ -33,8 +37,8 @@ class GraphFile:
     """Graphs that `write_graphs` wrote, read one at a time."""
 
     def __init__(self, nodes_path: Path, edges_path: Path, *, num_features: int, num_classes: int) -> None:
-        self._nodes = pq.ParquetFile(nodes_path)
-        self._edges = pq.ParquetFile(edges_path)
+        self._nodes = pq.ParquetFile(nodes_path, page_checksum_verification=True)
+        self._edges = pq.ParquetFile(edges_path, page_checksum_verification=True)
         self._num_features = num_features
         self._num_classes = num_classes
 
@@ -43,7 +47,10 @@ class GraphFile:
         return int(min(self._nodes.num_row_groups, self._edges.num_row_groups))
 
     def read(self, index: int) -> Graph:
-        """Return the graph of one row group, in arrays that the caller may write to."""
+        """Return the graph of one row group, in arrays that the caller may write to.
+
+        Raises `ValueError`, `OSError` or `KeyError` where the files are not as they were written.
+        """
         nodes = self._nodes.read_row_group(index)
         edges = self._edges.read_row_group(index)
         weight = _numpy(edges["weight"], np.float32) if "weight" in edges.column_names else None
@@ -55,7 +62,7 @@ class GraphFile:
             role=_numpy(nodes["role"], np.int8),
             node_id=_numpy(nodes["node_id"], np.int64),
             num_classes=self._num_classes,
-        )
+        ).checked()
 
 
 def _node_table(graph: Graph) -> pa.Table:

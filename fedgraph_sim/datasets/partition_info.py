@@ -41,6 +41,14 @@ class PartitionInfo:
     edges_lost: int
     cut: tuple[Counts, ...] | None
 
+    def __post_init__(self) -> None:
+        """Refuse figures of another number of clients or classes."""
+        tables = (self.nodes, self.edges, self.train, self.val, self.test, self.isolated, self.class_counts)
+        if any(len(table) != self.num_clients for table in tables):
+            raise ValueError(f"the figures are not those of {self.num_clients} clients")
+        if any(len(counts) != self.num_classes for counts in self.class_counts):
+            raise ValueError(f"the figures are not those of {self.num_classes} classes")
+
     @property
     def size_balance(self) -> float:
         """Largest number of nodes of a client over the mean number; 1 where all are equal."""

@@ -5,6 +5,7 @@ Graph Embeddings, 2016.
 """
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -26,11 +27,16 @@ class Planetoid(Dataset):
 
     name: Literal["Cora", "CiteSeer", "PubMed"] = Field(description="which of the three networks")
 
-    def read(self, data_dir: Path | None, cache_dir: Path) -> Graph:
-        """Return the network as PyTorch Geometric reads it."""
+    def files(self, data_dir: Path | None, cache_dir: Path) -> Sequence[Path]:
+        """Return the paths of the published files."""
         places = (f"Planetoid/{self.name}/raw", f"{self.name}/raw", self.name, ".")
         files = tuple(CHECKSUMS[self.name])
         folder = raw.obtain(self.name, files=files, places=places, url=URL, data_dir=data_dir, cache_dir=cache_dir)
+        return [folder / file for file in files]
+
+    def read(self, data_dir: Path | None, cache_dir: Path) -> Graph:
+        """Return the network as PyTorch Geometric reads it."""
+        folder = self.files(data_dir, cache_dir)[0].parent
         _verify(self.name, folder)
         return _read(folder, self.name)
 

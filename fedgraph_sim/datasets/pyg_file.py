@@ -1,18 +1,27 @@
 """A graph that the user saved with PyTorch Geometric."""
 
-import hashlib
-import pickle
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedgraph_sim.datasets import checks, raw
+from fedgraph_sim.datasets import checks
 from fedgraph_sim.datasets.dataset import AbsolutePath, Dataset
 from fedgraph_sim.datasets.graph import Graph, Role
 from fedgraph_sim.errors import ConfigError
+
+if TYPE_CHECKING:
+    import torch
+
+MASKS = {"train_mask": Role.TRAIN, "val_mask": Role.VAL, "test_mask": Role.TEST}
+USED = ("x", "edge_index", "y", "edge_weight", *MASKS)
+NUMBERS = "biuf"
+INTEGERS = "iu"
+
+Arrays = dict[str, NDArray[Any]]
 
 
 class PygFile(Dataset):
@@ -29,35 +38,27 @@ class PygFile(Dataset):
     largest_component: bool = Field(False, description="keep only the largest weakly connected component")
     normalize_features: bool = Field(False, description="shift features to a minimum of 0 and divide rows by their sum")
 
-    def fingerprint(self, data_dir: Path | None, cache_dir: Path) -> str:
-        """Return a hash of the options and of the file's content."""
-        text = self.model_dump_json(exclude={"path"}) + raw.own_file_hash(self.path)
-        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    def files(self, data_dir: Path | None, cache_dir: Path) -> Sequence[Path]:
+        """Return the path of the file."""
+        return (self.path,)
 
     def read(self, data_dir: Path | None, cache_dir: Path) -> Graph:
         """Return the graph, every array checked."""
-        arrays = _load(self.path)
+        arrays = {key: _array(key, tensor, self.path) for key, tensor in _load(self.path).items()}
         for key in ("x", "edge_index", "y"):
             if key not in arrays:
                 raise ConfigError(f"{self.path} has no {key}; save a Data object with x, edge_index and y")
-        y = arrays["y"].squeeze()
-        return _graph(self.path, arrays, y)
+        if arrays["y"].ndim == 2 and arrays["y"].shape[1] == 1:
+            arrays["y"] = arrays["y"][:, 0]
+        return _graph(self.path, arrays)
 
 
-def _graph(path: Path, arrays: dict[str, NDArray[Any]], y: NDArray[Any]) -> Graph:
-    x, edge_index, weight = arrays["x"], arrays["edge_index"], arrays.get("edge_weight")
-    num_nodes = x.shape[0] if x.ndim == 2 else -1
-    shapes = {"x": x.ndim == 2 and x.size > 0, "edge_index": edge_index.ndim == 2 and len(edge_index) == 2}
-    shapes["y"] = y.shape == (num_nodes,) and np.issubdtype(y.dtype, np.integer) and y.size > 0 and y.min() >= -1
-    shapes["edge_weight"] = weight is None or weight.shape == edge_index.shape[1:]
-    for key, fits in shapes.items():
-        if not fits:
-            raise ConfigError(
-                f"{path}: {key} has shape {list(arrays[key].shape)} and type {arrays[key].dtype}, which does not fit;"
-                " save x [nodes, features], edge_index [2, edges], y [nodes] of integers from 0, edge_weight [edges]"
-            )
+def _graph(path: Path, arrays: Arrays) -> Graph:
+    x, edge_index, y, weight = arrays["x"], arrays["edge_index"], arrays["y"], arrays.get("edge_weight")
+    _refuse_misfits(arrays, path)
     checks.finite_features(x, path)
-    checks.edges_in_range(edge_index, num_nodes, path)
+    checks.labels(y, path)
+    checks.edges_in_range(edge_index, len(y), path)
     if weight is not None:
         checks.weights(weight, path)
     return Graph(
@@ -65,23 +66,48 @@ def _graph(path: Path, arrays: dict[str, NDArray[Any]], y: NDArray[Any]) -> Grap
         edge_index=edge_index.astype(np.int64),
         edge_weight=None if weight is None else weight.astype(np.float32),
         y=y.astype(np.int64),
-        role=_roles(arrays, num_nodes),
-        node_id=np.arange(num_nodes),
+        role=_roles(arrays, len(y), path),
+        node_id=np.arange(len(y)),
         num_classes=int(y.max()) + 1,
     )
 
 
-def _roles(arrays: dict[str, NDArray[Any]], num_nodes: int) -> NDArray[np.int8]:
+def _refuse_misfits(arrays: Arrays, path: Path) -> None:
+    """Refuse arrays of a wrong shape or kind of number."""
+    x, edge_index, y, weight = arrays["x"], arrays["edge_index"], arrays["y"], arrays.get("edge_weight")
+    fits = {
+        "x": x.ndim == 2 and x.size > 0 and x.dtype.kind in NUMBERS,
+        "edge_index": edge_index.ndim == 2 and len(edge_index) == 2 and edge_index.dtype.kind in INTEGERS,
+        "y": y.shape == x.shape[:1] and y.dtype.kind in INTEGERS,
+        "edge_weight": weight is None or (weight.shape == edge_index.shape[1:] and weight.dtype.kind in NUMBERS),
+    }
+    for key, fit in fits.items():
+        if not fit:
+            raise ConfigError(
+                f"{path}: {key} has shape {list(arrays[key].shape)} and type {arrays[key].dtype}, which does not fit;"
+                " save x [nodes, features], edge_index [2, edges], y [nodes] of integers from 0, edge_weight [edges]"
+            )
+
+
+def _roles(arrays: Arrays, num_nodes: int, path: Path) -> NDArray[np.int8]:
     role = np.zeros(num_nodes, dtype=np.int8)
-    for value, key in ((Role.TRAIN, "train_mask"), (Role.VAL, "val_mask"), (Role.TEST, "test_mask")):
-        mask = arrays.get(key)
-        if mask is not None and mask.shape == (num_nodes,):
-            role[mask.astype(bool)] = value
+    for key, value in MASKS.items():
+        if key not in arrays:
+            continue
+        mask = arrays[key]
+        if mask.shape != (num_nodes,) or mask.dtype.kind not in "biu":
+            raise ConfigError(
+                f"{path}: {key} has shape {list(mask.shape)} and type {mask.dtype}; save [{num_nodes}] of true or false"
+            )
+        row = checks.first((mask != 0) & (role != Role.NONE))
+        if row is not None:
+            raise ConfigError(f"{path}: {key} marks node row {row} as another mask does; give each node one role")
+        role[mask != 0] = value
     return role
 
 
-def _load(path: Path) -> dict[str, NDArray[Any]]:
-    """Return the file's tensors as arrays; nothing but tensors and Data objects is unpickled."""
+def _load(path: Path) -> Mapping[str, "torch.Tensor"]:
+    """Return the tensors that are used; nothing but tensors and Data objects is unpickled."""
     import torch
     from torch_geometric.data.data import Data, DataEdgeAttr, DataTensorAttr
     from torch_geometric.data.storage import GlobalStorage
@@ -89,12 +115,22 @@ def _load(path: Path) -> dict[str, NDArray[Any]]:
     try:
         with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
             content = torch.load(path, map_location="cpu", weights_only=True)
+        values = content.to_dict() if isinstance(content, Data) else content if isinstance(content, dict) else {}
+        return {key: values[key] for key in USED if isinstance(values.get(key), torch.Tensor)}
     except OSError as error:
         raise ConfigError(f"dataset.path={str(path)!r} cannot be read ({error}); give a file of torch.save") from error
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, AttributeError, KeyError) as error:
+    except Exception as error:  # a foreign file may fail in any way
         raise ConfigError(
             f"dataset.path={str(path)!r} is not read because it is no file of torch.save, or holds more than tensors,"
             " which could run any code; save a Data object, or a dict, of x, edge_index and y only"
         ) from error
-    values = content.to_dict() if isinstance(content, Data) else content if isinstance(content, dict) else {}
-    return {str(key): value.numpy() for key, value in values.items() if isinstance(value, torch.Tensor)}
+
+
+def _array(key: str, tensor: "torch.Tensor", path: Path) -> NDArray[Any]:
+    try:
+        return np.asarray(tensor.numpy(force=True))
+    except Exception as error:  # sparse, quantized, bfloat16, without data, ...
+        raise ConfigError(
+            f"{path}: {key} is a tensor of type {tensor.dtype} and layout {tensor.layout} on {tensor.device}, which"
+            " NumPy cannot hold; save dense float32 or int64 tensors"
+        ) from error

@@ -1,10 +1,12 @@
 """Raw files of published data sets: where they are looked for, and how they are fetched."""
 
 import hashlib
+import http.client
+import os
 import shutil
 import urllib.request
-import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ def find(files: Sequence[str], places: Sequence[str], data_dir: Path | None, cac
     """
     for base in _bases(data_dir, cache_dir):
         for place in places:
-            if all((base / place / file).is_file() for file in files):
+            if all(os.path.isfile(base / place / file) for file in files):
                 return base / place
     return None
 
@@ -44,7 +46,7 @@ def obtain(
     try:
         for file in files:
             _download(f"{url}/{file}", folder / file)
-    except OSError as error:
+    except (OSError, http.client.HTTPException) as error:
         raise missing(name, files, places[0], data_dir, cache_dir, f"downloading {url} failed ({error})") from error
     return folder
 
@@ -61,26 +63,29 @@ def missing(
 
 
 def load_npz(path: Path, keys: Sequence[str]) -> Arrays:
-    """Return the arrays `keys` of an npz file. Raises `ConfigError` where it is none, or lacks one."""
+    """Return the arrays `keys` of an npz file, to be called inside `published`."""
+    with np.load(path, allow_pickle=False) as file:
+        return {key: file[key] for key in keys}
+
+
+@contextmanager
+def published(path: Path) -> Iterator[None]:
+    """Turn any failure to make a graph of `path` into a `ConfigError`."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return {key: file[key] for key in keys}
-    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise ConfigError(f"{path} is not the published npz file ({error}); replace it by the original") from error
+        yield
+    except ConfigError:
+        raise
+    except Exception as error:  # a foreign file may fail in any way
+        raise ConfigError(f"{path} is not as published ({error}); replace it by the original") from error
 
 
 def sha256(path: Path) -> str:
-    """Return the file's SHA-256 in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def own_file_hash(path: Path) -> str:
-    """Return the SHA-256 of a file that the user named. Raises `ConfigError` where it cannot be read."""
+    """Return the file's SHA-256 in hexadecimal. Raises `ConfigError` where it cannot be read."""
     try:
-        return sha256(path)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read ({error.strerror}); correct dataset.path or add the file") from error
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} cannot be read ({error}); correct its path or make it a readable file") from error
 
 
 def _bases(data_dir: Path | None, cache_dir: Path) -> list[Path]:

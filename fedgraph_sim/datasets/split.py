@@ -19,7 +19,7 @@ class Split(BaseModel):
     Source: the protocol of FED-PUB (Baek et al., Personalized Subgraph Federated Learning, 2023).
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     kind: Literal["ratio", "own"] = Field("ratio", description="random by fractions, or the data set's own roles")
     train: float = Field(0.2, gt=0, le=1, description="fraction of the labelled nodes that train, in (0, 1]")

@@ -8,16 +8,16 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from fedgraph_sim import __version__
 from fedgraph_sim.datasets.dataset import Dataset
@@ -27,6 +27,7 @@ from fedgraph_sim.datasets.partition_info import PartitionInfo, Survey
 from fedgraph_sim.datasets.partitioners.partitioner import Partitioner
 from fedgraph_sim.datasets.split import Split
 from fedgraph_sim.datasets.subgraph import induced_subgraphs
+from fedgraph_sim.errors import ConfigError
 from fedgraph_sim.seeds import seed_for
 
 __all__ = ["PartitionInfo", "PartitionStore", "prepare"]
@@ -35,7 +36,7 @@ VERSION = 1
 
 
 class PartitionStore:
-    """A partitioned graph on disk."""
+    """A partitioned graph on disk; reading a damaged one raises `ConfigError`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -43,16 +44,19 @@ class PartitionStore:
     @cached_property
     def info(self) -> PartitionInfo:
         """Figures of the partition."""
-        return PartitionInfo(**_tuples(json.loads((self.folder / "info.json").read_text())))
+        with self._reading():
+            return TypeAdapter(PartitionInfo).validate_json((self.folder / "info.json").read_bytes())
 
     def load(self, clients: Sequence[int]) -> dict[int, Graph]:
         """Return the subgraphs of `clients`, reading only theirs."""
-        file = self._open("nodes.parquet", "edges.parquet")
-        return {client: file.read(client) for client in clients}
+        with self._reading():
+            file = self._open("nodes.parquet", "edges.parquet")
+            return {client: _sized(file.read(client), self.info.nodes[client]) for client in clients}
 
     def whole(self) -> Graph:
         """Return the unsplit graph; a node that no client holds has no role."""
-        return self._open("whole_nodes.parquet", "whole_edges.parquet").read(0)
+        with self._reading():
+            return _sized(self._open("whole_nodes.parquet", "whole_edges.parquet").read(0), self.info.num_nodes)
 
     def is_complete(self) -> bool:
         """Tell whether all files are there and whole."""
@@ -62,6 +66,16 @@ class PartitionStore:
             return num_graphs == self.info.num_clients and num_wholes == 1
         except (OSError, ValueError, TypeError, KeyError, pa.ArrowException):
             return False
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except ConfigError:
+            raise
+        except Exception as error:  # garbage may fail in any way
+            reason = " ".join(str(error).split())
+            raise ConfigError(f"the partition store {self.folder} is damaged ({reason}); delete it") from error
 
     def _open(self, nodes: str, edges: str) -> GraphFile:
         shape = {"num_features": self.info.num_features, "num_classes": self.info.num_classes}
@@ -74,7 +88,7 @@ class PartitionStore:
         """Write the subgraphs that `members` induce to `folder` and return the store.
 
         Written beside `folder` and renamed, so that nobody sees half a store; of several processes that create the
-        same store at once, the first wins and the others use its result.
+        same store at once, the first wins and the others use its result. Raises `ConfigError` where it cannot write.
         """
         unfinished = folder.with_name(f".{folder.name}-{uuid4().hex}")
         try:
@@ -82,6 +96,11 @@ class PartitionStore:
             info = _write(unfinished, graph, members, dataset=dataset, partition=partition)
             (unfinished / "info.json").write_text(json.dumps(asdict(info)))
             _move(unfinished, folder)
+        except OSError as error:
+            raise ConfigError(
+                f"the cache folder {folder.parent} cannot be written ({error}); make it writable, free space on its"
+                " disk, or set FEDGRAPH_CACHE to another folder"
+            ) from error
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
         return cls(folder)
@@ -149,7 +168,7 @@ def _move(unfinished: Path, folder: Path) -> None:
             raise
 
 
-def _tuples(value: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(_tuples(item) for item in value)
-    return {key: _tuples(item) for key, item in value.items()} if isinstance(value, dict) else value
+def _sized(graph: Graph, num_nodes: int) -> Graph:
+    if graph.num_nodes != num_nodes:
+        raise ValueError(f"a graph of {num_nodes} nodes has {graph.num_nodes}")
+    return graph

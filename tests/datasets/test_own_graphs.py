@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pydantic import ValidationError
 
 from fedgraph_sim.datasets.folder import Folder
 from fedgraph_sim.datasets.graph import Role
@@ -64,7 +65,7 @@ def test_folder_without_edges(tmp_path):
         ),
         ({"features": [[1.0, 2.0], [1e39, 4.0], [5.0, 6.0]]}, {}, r"features of node row 2 are NaN or infinite"),
         ({"features": [[1.0], [1.0, 2.0], [1.0]]}, {}, r"features of row 2 has 2 numbers and that of row 1 1"),
-        ({"features": pa.array([[], [], []], pa.list_(pa.float32()))}, {}, r"features of row 1 has 0 numbers"),
+        ({"features": pa.array([[], [], []], pa.list_(pa.float32()))}, {}, r"features of row 1 is an empty list"),
         ({"features": [[1.0, 2.0], [3.0, None], [5.0, 6.0]]}, {}, r"features of row 2 has a missing value"),
         ({"features": [[1.0, 2.0], None, [5.0, 6.0]]}, {}, r"features of row 2 is missing"),
         ({"features": [["p"], ["q"], ["r"]]}, {}, r"column features is of type string but must be numeric"),
@@ -75,6 +76,13 @@ def test_folder_without_edges(tmp_path):
         ({"split": ["train", "valid", "test"]}, {}, r"split 'valid' of row 2 is unknown; use train, val, test or null"),
         ({"split": [1, 2, 3]}, {}, r"column split is of type int64; store text"),
         ({"client": ["x", None, "x"]}, {}, r"client of row 2 is missing"),
+        (
+            {"id": pa.array([1, 2, 2**63], pa.uint64())},
+            {"source": [1], "target": [2]},
+            r"nodes\.parquet: column id has integers from 2\^63",
+        ),
+        ({"label": pa.array([1, 2, 2**64 - 1], pa.uint64())}, {}, r"column label has integers from 2\^63"),
+        ({"features": None, "__index_level_0__": [0, 1, 2]}, {}, r"nodes\.parquet has no feature columns"),
         ({"label": None}, {}, r"nodes\.parquet has no column label among id, features; add it"),
         ({}, {"target": None}, r"edges\.parquet has no column target among source; add it"),
     ],
@@ -85,6 +93,31 @@ def test_a_bad_folder_is_refused(tmp_path, nodes, edges, message):
 
     with pytest.raises(ConfigError, match=message):
         write(tmp_path, merge(NODES, nodes), merge(EDGES, edges)).load(None, tmp_path)
+
+
+def test_columns_of_the_same_name_are_refused(tmp_path):
+    dataset = write(tmp_path)
+    columns = [pa.array(NODES[name]) for name in ("id", "label", "features", "label")]
+    pq.write_table(pa.table(columns, names=["id", "label", "features", "label"]), tmp_path / "nodes.parquet")
+    with pytest.raises(ConfigError, match=r"nodes\.parquet has several columns named label; rename or remove"):
+        dataset.load(None, tmp_path)
+
+
+def test_the_index_that_pandas_writes_is_no_feature(tmp_path):
+    nodes = {"id": [7, 3], "label": [5, 9], "age": [0.5, 0.25], "__index_level_0__": [4, 2]}
+    assert write(tmp_path, nodes, {"source": [3], "target": [7]}).load(None, tmp_path).x.tolist() == [[0.5], [0.25]]
+
+
+def test_a_folder_whose_path_looks_like_a_column(tmp_path):
+    folder = tmp_path / "age=3"
+    folder.mkdir()
+    assert write(folder).load(None, tmp_path).num_features == 2
+
+
+@pytest.mark.parametrize("dataset", [Folder, PygFile])
+def test_the_home_folder_of_nobody_is_refused(dataset):
+    with pytest.raises(ValidationError, match="unknown user; write the whole path"):
+        dataset(path="~nouser/x")
 
 
 def test_a_folder_without_rows_or_files_is_refused(tmp_path):
@@ -150,6 +183,17 @@ def test_pyg_file(tmp_path, changes):
         ({"edge_index": [[0, 1]]}, r"edge_index has shape \[1, 2\]"),
         ({"edge_weight": [1.0]}, r"edge_weight has shape \[1\]"),
         ({"edge_weight": [1.0, -1.0]}, "weight of edge row 2 is -1"),
+        ({"edge_weight": [1j, 1j]}, "edge_weight has shape .* and type complex64"),
+        ({"x": [[1j], [2j], [3j]]}, "x has shape .* and type complex64"),
+        ({"x": [[1.0], [float("nan")], [3.0]]}, "features of node row 2 are NaN or infinite"),
+        ({"edge_index": [[0.0, 1.0], [1.0, 2.0]]}, "edge_index has shape .* and type float32"),
+        ({"edge_index": [[True, False], [False, True]]}, "edge_index has shape .* and type bool"),
+        ({"y": [0, 1, 2**62]}, f"label of node row 3 is {2**62}; number classes from 0"),
+        ({"y": [0, -2, 1]}, "label of node row 2 is -2"),
+        ({"y": [-1, -1, -1]}, "no node has a label"),
+        ({"train_mask": [True, False]}, r"train_mask has shape \[2\] and type bool; save \[3\] of true or false"),
+        ({"val_mask": [[True], [False], [True]]}, r"val_mask has shape \[3, 1\]"),
+        ({"test_mask": [True, False, True]}, "test_mask marks node row 1 as another mask does"),
     ],
 )
 def test_a_bad_pyg_file_is_refused(tmp_path, changes, message):
@@ -158,6 +202,52 @@ def test_a_bad_pyg_file_is_refused(tmp_path, changes, message):
     tensors = {key: None if value is None else torch.tensor(value) for key, value in changes.items()}
     with pytest.raises(ConfigError, match=message):
         save(tmp_path / "g.pt", **tensors).load(None, tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "sparse", "quantized", "meta"])
+def test_a_tensor_that_numpy_cannot_hold_is_refused(tmp_path, kind):
+    import torch
+
+    x = torch.ones(3, 2)
+    tensors = {
+        "bfloat16": lambda: x.bfloat16(),
+        "sparse": lambda: x.to_sparse(),
+        "quantized": lambda: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8),
+        "meta": lambda: x.to("meta"),
+    }
+    with pytest.raises(
+        ConfigError, match=r"g\.pt: x is a tensor of type torch\.\w+ and layout|which could run any code"
+    ):
+        save(tmp_path / "g.pt", x=tensors[kind]()).load(None, tmp_path)
+
+
+def test_a_pyg_file_with_gradients_and_unused_tensors(tmp_path):
+    import torch
+
+    x = torch.ones(3, 2, requires_grad=True)
+    graph = save(tmp_path / "g.pt", x=x, other=torch.ones(2).bfloat16(), pos=torch.eye(2).to_sparse()).load(
+        None, tmp_path
+    )
+    assert graph.x.tolist() == [[1, 1]] * 3
+
+
+def test_a_pyg_file_of_one_node(tmp_path):
+    import torch
+
+    tensors = {"x": torch.ones(1, 2), "edge_index": torch.empty(2, 0, dtype=torch.long), "y": torch.tensor([[0]])}
+    graph = save(tmp_path / "g.pt", **tensors, train_mask=torch.tensor([True])).load(None, tmp_path)
+    assert (graph.num_nodes, graph.num_edges, graph.num_classes) == (1, 0, 1)
+
+
+def test_a_pyg_file_without_a_proper_store_is_refused(tmp_path):
+    import torch
+    from torch_geometric.data import Data
+
+    data = Data()
+    data.__dict__["_store"] = [1]
+    torch.save(data, tmp_path / "g.pt")
+    with pytest.raises(ConfigError, match=r"g\.pt"):
+        PygFile(path=tmp_path / "g.pt").load(None, tmp_path)
 
 
 class Malicious:

@@ -24,14 +24,14 @@ def no_network(monkeypatch):
     monkeypatch.setattr("urllib.request.urlopen", refuse)
 
 
-def write_amazon(folder):
-    folder.mkdir(parents=True)
+def write_amazon(folder, **changes):
+    folder.mkdir(parents=True, exist_ok=True)
     arrays = {"labels": np.array([0, 1, 0, 1])}
     matrices = {"adj": [[0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0]], "attr": np.eye(4, 9) * 3}
     for name, matrix in matrices.items():
         matrix = sparse.csr_array(np.asarray(matrix, dtype=np.float32))
         arrays |= {f"{name}_{part}": getattr(matrix, part) for part in ("data", "indices", "indptr", "shape")}
-    np.savez(folder / "amazon_electronics_photo.npz", **arrays)
+    np.savez(folder / "amazon_electronics_photo.npz", **(arrays | changes))
 
 
 @pytest.mark.parametrize("place", ["Amazon/Photo/raw", "Photo/raw", "pyg/Amazon/Photo/raw", "npz", "."])
@@ -70,7 +70,7 @@ def test_missing_files_name_the_way_out(tmp_path, no_network):
 @pytest.mark.parametrize("content", [b"", b"no npz", pickle.dumps({"labels": 1})])
 def test_a_foreign_npz_is_refused(tmp_path, content):
     (tmp_path / "amazon_electronics_photo.npz").write_bytes(content)
-    with pytest.raises(ConfigError, match=r"amazon_electronics_photo\.npz is not the published npz file"):
+    with pytest.raises(ConfigError, match=r"amazon_electronics_photo\.npz is not as published"):
         AmazonCoauthor(name="Photo").load(tmp_path, tmp_path / "cache")
 
 
@@ -92,19 +92,96 @@ def test_a_foreign_planetoid_pickle_is_never_read(tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
-def test_heterophilous_own_roles(tmp_path):
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"labels": [0, 1]},
+        {"labels": [0, 1, 0, 10**9]},
+        {"labels": ["a", "b", "c", "d"]},
+        {"labels": []},
+        {"adj_indices": [1]},
+        {"adj_indices": [1, 9]},
+        {"adj_data": [1.0]},
+        {"adj_indptr": [0, 1, 2]},
+        {"attr_indices": [0, 1, 2, 9]},
+        {"attr_shape": 4},
+        {"adj_shape": [4, 5], "adj_indices": [1, 4]},
+    ],
+)
+def test_an_npz_whose_arrays_do_not_fit_is_refused(tmp_path, changes):
+    write_amazon(tmp_path, **changes)
+    with pytest.raises(ConfigError, match=r"amazon_electronics_photo\.npz"):
+        AmazonCoauthor(name="Photo").load(tmp_path, tmp_path / "cache")
+
+
+def test_the_fingerprint_follows_the_content_of_raw_files(tmp_path):
+    write_amazon(tmp_path)
+    write_arxiv(tmp_path)
+    write_heterophilous(tmp_path)
+    changes = {
+        "amazon_electronics_photo.npz": AmazonCoauthor(name="Photo"),
+        "roman_empire.npz": Heterophilous(name="roman-empire"),
+        "ogbn_arxiv/split/time/test.csv.gz": OgbnArxiv(),
+    }
+    for file, dataset in changes.items():
+        before = dataset.fingerprint(tmp_path, tmp_path / "cache")
+        assert dataset.fingerprint(tmp_path, tmp_path / "cache") == before
+        (tmp_path / file).write_bytes(b"other")
+        assert dataset.fingerprint(tmp_path, tmp_path / "cache") != before
+
+
+def test_the_fingerprint_of_planetoid_follows_the_content_of_its_files(tmp_path):
+    for file in CHECKSUMS["Cora"]:
+        (tmp_path / file).write_bytes(b"1")
+    before = Planetoid(name="Cora").fingerprint(tmp_path, tmp_path)
+    (tmp_path / "ind.cora.graph").write_bytes(b"2")
+    assert Planetoid(name="Cora").fingerprint(tmp_path, tmp_path) != before
+
+
+def test_the_fingerprint_needs_the_files(tmp_path, no_network):
+    with pytest.raises(ConfigError, match=r"needs ind\.cora\.x"):
+        Planetoid(name="Cora").fingerprint(None, tmp_path)
+
+
+def write_heterophilous(folder, **changes):
     masks = np.zeros((10, 3), dtype=bool)
     train, val, test = masks.copy(), masks.copy(), masks.copy()
     train[2, 0] = val[2, 1] = test[2, 2] = True
-    np.savez(
-        tmp_path / "roman_empire.npz",
-        node_features=np.ones((3, 2), dtype=np.float32),
-        node_labels=np.array([2, 0, 1]),
-        edges=np.array([[0, 1], [1, 2]]),
-        train_masks=train,
-        val_masks=val,
-        test_masks=test,
-    )
+    arrays = {
+        "node_features": np.ones((3, 2), dtype=np.float32),
+        "node_labels": np.array([2, 0, 1]),
+        "edges": np.array([[0, 1], [1, 2]]),
+        "train_masks": train,
+        "val_masks": val,
+        "test_masks": test,
+    }
+    np.savez(folder / "roman_empire.npz", **(arrays | changes))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"node_labels": [0, 1]},
+        {"node_labels": [0, 1, -7]},
+        {"node_features": [1.0, 2.0, 3.0]},
+        {"node_features": [[1.0], [2.0]]},
+        {"node_features": [[1.0], [np.nan], [2.0]]},
+        {"edges": [[0, 3]]},
+        {"edges": [[0, 1, 2]]},
+        {"edges": [0, 1]},
+        {"val_masks": [[True, False]] * 10},
+        {"val_masks": [True, False, False]},
+        {"val_masks": [[True, False, False]]},
+    ],
+)
+def test_a_heterophilous_npz_whose_arrays_do_not_fit_is_refused(tmp_path, changes):
+    write_heterophilous(tmp_path, **changes)
+    with pytest.raises(ConfigError, match=r"roman_empire\.npz"):
+        Heterophilous(name="roman-empire", split_index=2).load(tmp_path, tmp_path / "cache")
+
+
+def test_heterophilous_own_roles(tmp_path):
+    write_heterophilous(tmp_path)
     graph = Heterophilous(name="roman-empire", split_index=2).load(tmp_path, tmp_path / "cache")
     assert graph.role.tolist() == [Role.TRAIN, Role.VAL, Role.TEST]
     assert graph.num_classes == 3
@@ -139,6 +216,17 @@ def test_arxiv_without_files_or_ogb(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "ogb.nodeproppred", None)
     with pytest.raises(ConfigError, match=r"ogb.*is not installed \(pip install 'fedgraph-sim\[ogb\]'\)"):
         OgbnArxiv().load(None, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [("raw/edge", "0,7\n"), ("raw/node-label", "1\n0\n"), ("split/time/test", "9\n"), ("raw/node-feat", "1\n")],
+)
+def test_arxiv_whose_files_do_not_fit(tmp_path, file, text):
+    write_arxiv(tmp_path)
+    (tmp_path / "ogbn_arxiv" / f"{file}.csv.gz").write_bytes(gzip.compress(text.encode()))
+    with pytest.raises(ConfigError, match="ogbn_arxiv is not as published"):
+        OgbnArxiv().load(tmp_path, tmp_path / "cache")
 
 
 def test_arxiv_with_a_broken_file(tmp_path):

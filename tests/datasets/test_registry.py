@@ -5,6 +5,7 @@ import pytest
 from pydantic import ValidationError
 
 from fedgraph_sim.datasets.registry import DATASETS, PARTITIONERS
+from fedgraph_sim.datasets.split import Split
 
 
 @pytest.mark.parametrize("name", DATASETS)
@@ -26,6 +27,15 @@ def test_every_option_is_described_and_unknown_ones_are_refused(table):
         assert all(field.description for field in kind.model_fields.values())
         with pytest.raises(ValidationError, match="Extra inputs"):
             kind(name=name, path="x", typo=1)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), 1e300, -1e300])
+@pytest.mark.parametrize("kind", [*DATASETS.values(), *PARTITIONERS.values(), Split])
+def test_numbers_without_a_sensible_size_are_refused(kind, value):
+    for name, field in kind.model_fields.items():
+        if field.annotation is float:
+            with pytest.raises(ValidationError, match=name):
+                kind(**{name: value})
 
 
 def test_importing_is_light():

@@ -1,3 +1,4 @@
+import json
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -158,3 +159,84 @@ def test_errors_come_before_anything_is_written(tmp_path):
     with pytest.raises(ConfigError, match="set clients=1"):
         prepare(Karate(), Split(), Whole(), num_clients=2, seed=0, data_dir=None, cache_dir=tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+FILES = ("nodes.parquet", "edges.parquet", "whole_nodes.parquet", "whole_edges.parquet")
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_garbage_inside_a_store_is_told(tmp_path, file):
+    store = run(tmp_path)[0]
+    content = bytearray((store.folder / file).read_bytes())
+    for start in range(8, len(content) // 2, 16):
+        content[start : start + 8] = b"garbage!"
+    (store.folder / file).write_bytes(content)
+    with pytest.raises(ConfigError, match=r"the partition store .* is damaged \(.*\); delete it"):
+        PartitionStore(store.folder).whole() if "whole" in file else PartitionStore(store.folder).load([0, 1])
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_files_of_another_store_are_told(make_graph, tmp_path, file):
+    store = run(tmp_path)[0]
+    graph = make_graph(99, [(97, 98)] * 2)
+    other = PartitionStore.create(tmp_path / "s", graph, nodes([0], range(1, 99)), **NAMES)
+    (store.folder / file).write_bytes((other.folder / file).read_bytes())
+    with pytest.raises(ConfigError, match=r"the partition store .* is damaged \(.*\); delete it"):
+        PartitionStore(store.folder).whole() if "whole" in file else PartitionStore(store.folder).load([0, 1])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"num_clients": 3},
+        {"num_clients": "two"},
+        {"num_classes": 5},
+        {"num_features": -4},
+        {"num_features": None},
+        {"nodes": [1, 1]},
+        {"nodes": 7},
+        {"train": [1]},
+        {"class_counts": [1, 2]},
+    ],
+)
+def test_an_edited_info_is_told(tmp_path, changes):
+    store = run(tmp_path)[0]
+    path = store.folder / "info.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    with pytest.raises(ConfigError, match=r"the partition store .* is damaged \(.*\); delete it"):
+        PartitionStore(store.folder).load([0, 1])
+
+
+@pytest.mark.parametrize("text", ["", "[]", "null", "{", "\x00"])
+def test_an_info_of_another_kind_is_told(tmp_path, text):
+    (tmp_path / "info.json").write_text(text)
+    with pytest.raises(ConfigError, match="is damaged"):
+        _ = PartitionStore(tmp_path).info
+
+
+def test_a_cache_that_cannot_be_written_is_told(tmp_path):
+    (tmp_path / "partitions").write_text("in the way")
+    with pytest.raises(ConfigError, match=r"the cache folder .*partitions cannot be written .*FEDGRAPH_CACHE"):
+        run(tmp_path)
+
+
+def test_a_full_disk_is_told(tmp_path, monkeypatch):
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("fedgraph_sim.datasets.store.write_graphs", full)
+    with pytest.raises(ConfigError, match=r"cannot be written .*No space left on device.*FEDGRAPH_CACHE"):
+        run(tmp_path)
+
+
+def test_a_complete_store_is_used_without_writing(tmp_path, monkeypatch):
+    run(tmp_path)
+
+    def refuse(*args, **options):
+        raise OSError(30, "Read-only file system")
+
+    for name in ("mkdir", "write_text", "write_bytes", "rename"):
+        monkeypatch.setattr(f"pathlib.Path.{name}", refuse)
+    store, reused = run(tmp_path)
+    assert reused
+    assert len(store.load([0, 1])) == 2

@@ -24,7 +24,7 @@ class LabelDirichlet(Partitioner):
     summary: ClassVar[str] = "disjoint parts with skewed label distributions"
 
     name: Literal["label-dirichlet"] = Field("label-dirichlet", description="name of the partitioner")
-    alpha: float = Field(0.5, gt=0, description="concentration; lower values skew more")
+    alpha: float = Field(0.5, ge=1e-6, le=1e6, description="concentration; lower values skew more")
     min_nodes: int = Field(
         1, ge=1, description="nodes that each client has at least", json_schema_extra={"unit": "nodes"}
     )

@@ -24,6 +24,7 @@ class Metis(Partitioner):
     seed: int = Field(
         -1,
         ge=-1,
+        le=2**31 - 1,
         description="seed of METIS; -1: its own fixed one, as published experiments have it, so that all runs share "
         "one partition whatever their seed",
     )

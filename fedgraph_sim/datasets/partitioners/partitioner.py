@@ -13,7 +13,7 @@ from fedgraph_sim.errors import ConfigError
 class Partitioner(BaseModel):
     """A rule that gives each client its nodes; its fields are the `[partition]` table of a configuration."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     summary: ClassVar[str]
 
     name: str = Field(description="name of the partitioner")
