@@ -61,7 +61,7 @@ def pyg_loop(store: Any, num_rounds: int) -> list[float]:
         x = graph.x.toarray() if sparse.issparse(graph.x) else graph.x
         tensors = [torch.from_numpy(a) for a in (x, graph.edge_index, graph.y, graph.role)]
         net = Net()
-        adam = torch.optim.Adam(net.parameters(), lr=LR, weight_decay=WEIGHT_DECAY, fused=True)
+        adam = torch.optim.Adam(net.parameters(), lr=LR, weight_decay=WEIGHT_DECAY)
         clients.append((net, adam, *tensors))
     num_train = [graph_role.eq(1).sum().item() for *_, graph_role in clients]
     share = torch.tensor(num_train) / sum(num_train)
@@ -179,7 +179,7 @@ def stacked(store: Any, num_rounds: int) -> list[float]:
 
 
 def engine(store_of: tuple[str, int, Path, Path], num_rounds: int, num_actors: int) -> dict[str, Any]:
-    """Run the engine on real actors, as `fedgraph-sim run` does; also return the peak memory of the process tree."""
+    """Run the engine on real actors, as `fedgraph-sim run` does; also return the memory of the process tree."""
     import psutil
 
     from fedgraph_sim.cli.configuration import load_config
@@ -191,18 +191,19 @@ def engine(store_of: tuple[str, int, Path, Path], num_rounds: int, num_actors: i
     config = load_config(None, flags, [f"engine.clients_per_actor={-(-num_clients // num_actors)}"])
     with tempfile.TemporaryDirectory() as folder:
         folders = Folders(run=Path(folder) / "run", cache=cache, data=data_dir)
-        times, peak, outcome = [], 0, None
+        times, memory, outcome = [], 0, None
         for event in prepare_run(config, folders, inline=False, force=False, started=time.time()).events():
             if isinstance(event, RoundReport):
                 times.append(event.seconds)
-                me = psutil.Process()
-                peak = max(peak, sum(unique_memory(p) for p in (me, *me.children(recursive=True))))
             elif isinstance(event, Outcome):
                 outcome = event
+                # Now, with all actors alive and no round under way: reading it takes longer than a round.
+                me = psutil.Process()
+                memory = sum(unique_memory(process) for process in (me, *me.children(recursive=True)))
         assert outcome is not None
         assert outcome.status == "completed", outcome.error
     seconds = {key: outcome.summary["seconds"][key] for key in ("startup", "partition")}
-    return {"seconds": median(times[WARM_UP:]), "process_tree_bytes": peak, **seconds}
+    return {"seconds": median(times[WARM_UP:]), "process_tree_bytes": memory, **seconds}
 
 
 def unique_memory(process: Any) -> int:
@@ -225,6 +226,15 @@ def measure(variant: str, dataset: str, num_clients: int, num_rounds: int, data_
     torch.set_num_threads(1 if variant == "stacked" else os.cpu_count() or 1)
     times = (stacked if variant == "stacked" else pyg_loop)(store, num_rounds)
     return {"seconds": median(times)}
+
+
+def around(row: dict[str, Any]) -> str:
+    """Return what is not part of a round: start-up, partitioning and memory of the engine with most actors."""
+    cells = [cell for name, cell in row.items() if name.startswith("engine")]
+    if not cells:
+        return ""
+    memory = cells[-1]["process_tree_bytes"] / 1e9
+    return f"   start-up {cells[-1]['startup']:.1f} s, partition {cells[-1]['partition']:.1f} s, {memory:.2f} GB"
 
 
 def main() -> None:
@@ -260,7 +270,7 @@ def main() -> None:
                     row[variant] = json.loads(result.stdout.splitlines()[-1])
                 table.append(row)
                 cells = [f"{row[name]['seconds']:12.4f}" for name in options.variants]
-                print(f"{dataset:8s}{clients:6d}{''.join(cells)}", flush=True)
+                print(f"{dataset:8s}{clients:6d}{''.join(cells)}{around(row)}", flush=True)
     if options.json:
         options.json.write_text(json.dumps(table, indent=2) + "\n")
 
