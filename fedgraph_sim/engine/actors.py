@@ -155,7 +155,10 @@ class RayCohort:
     """Clients in actors: one remote call per actor and step, replies in the order asked, whoever answers first."""
 
     def __init__(self, job: "Job", hosts: list[Any]) -> None:
+        from fedgraph_sim.engine.cohort import homes
+
         self._places = job.placement.actors
+        self._home = homes(self._places)
         self._hosts = hosts
         self.hosts: tuple[HostInfo, ...] = ()
         self._apart = job.config.engine.batched
@@ -177,13 +180,13 @@ class RayCohort:
     def run(self, call: "Call") -> "Replies | StepFailure":
         """Run the step on all actors at once."""
         from fedgraph_sim.engine.arrays import to_arrays, to_tensors
-        from fedgraph_sim.engine.cohort import homes, shares
+        from fedgraph_sim.engine.cohort import shares
         from fedgraph_sim.engine.federation import StepFailure
         from fedgraph_sim.engine.replies import Here, Part, Replies
 
         self._number += 1
         shared = None if call.shared is None else ray.put(to_arrays(call.shared))
-        divided = shares(replace(call, shared=None), homes(self._places))
+        divided = shares(replace(call, shared=None), self._home)
         references = []
         for share in divided:
             own = replace(share.call, each=to_arrays(share.call.each))
