@@ -101,6 +101,7 @@ def train() -> Callable[..., Tree]:
         for number in range(1, rounds + 1):
             fed.begin(round=number, kind="train")
             server = algorithm.round(fed, server)
+        fed.settle()
         return server
 
     return run

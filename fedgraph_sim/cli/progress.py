@@ -94,8 +94,8 @@ def profile_table(seconds: dict[str, float]) -> Table:
 
 PARTS = {
     "compute": "client steps, in the slowest actor",
-    "transport": "calls to the actors, without the steps",
-    "server": "the algorithm's own work, and the sums over clients",
+    "transport": "calls to the actors, and the sums over their clients",
+    "server": "the algorithm's own work",
     "evaluation": "of all clients, or of the global model",
     "recorder": "tables and TensorBoard",
 }

@@ -7,7 +7,7 @@ Ray does not look into: the coordinator's process starts the hosts before it imp
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
@@ -20,10 +20,10 @@ from fedgraph_sim.errors import RunError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from fedgraph_sim.engine.federation import Call, StepFailure
+    from fedgraph_sim.engine.call import Call, StepFailure
     from fedgraph_sim.engine.host import HostInfo
     from fedgraph_sim.engine.job import Job
-    from fedgraph_sim.engine.replies import Here, Replies
+    from fedgraph_sim.engine.replies import Here, Receipt, Replies
     from fedgraph_sim.engine.report import Event
     from fedgraph_sim.engine.tree import Tree
 
@@ -37,15 +37,10 @@ LARGE = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What an actor sends after a step: its clients' replies as arrays, or, where they are large, only their kinds.
+    """What an actor sends after a step: a `Receipt` with arrays, and its clients' replies unless they are large."""
 
-    `kinds` are empty arrays, `num_bytes` the size of each client's reply, `seconds` how long the step took.
-    """
-
+    receipt: "Receipt"
     tree: "Tree"
-    kinds: "Tree"
-    num_bytes: Any
-    seconds: float
     held: bool
 
 
@@ -64,10 +59,10 @@ class HostActor:
     def run(self, call: "Call", shared: "Tree", number: int, released: tuple[int, ...]) -> "Answer | StepFailure":
         """Run the step of `call` with its messages, arrays, as tensors; `shared` is the message to all.
 
-        Small replies are returned; large ones stay here under `number` until they are released.
+        The replies stay here under `number` until they are released; small ones are also returned.
         """
         from fedgraph_sim.engine.arrays import to_arrays, to_tensors
-        from fedgraph_sim.engine.federation import StepFailure
+        from fedgraph_sim.engine.call import StepFailure
         from fedgraph_sim.engine.replies import Here
 
         for old in released:
@@ -77,31 +72,27 @@ class HostActor:
         seconds = time.perf_counter() - begin
         if isinstance(tree, StepFailure):
             return tree
-        here = Here(tree, len(call.clients), seconds)
-        held = bool(here.num_bytes.sum() >= LARGE)
-        if held:
-            self._held[number] = here
+        here = self._held[number] = Here(tree, replace(call, each=None), seconds)
+        receipt = here.receipt()
+        assert not isinstance(receipt, StepFailure)
+        held = bool(receipt.num_bytes.sum() >= LARGE)
+        if not held and isinstance(tree := here.tree(), StepFailure):
+            return tree
         return Answer(
-            tree=None if held else to_arrays(tree),
-            kinds=to_arrays(here.kinds) if held else None,
-            num_bytes=here.num_bytes,
-            seconds=seconds,
-            held=held,
+            receipt=replace(receipt, kinds=to_arrays(receipt.kinds)), tree=None if held else to_arrays(tree), held=held
         )
 
-    def tree(self, number: int) -> "Tree":
+    def tree(self, number: int) -> "Tree | StepFailure":
         """Return replies that were held."""
-        from fedgraph_sim.engine.arrays import to_arrays
+        return _arrays(self._held[number].tree())
 
-        return to_arrays(self._held[number].tree())
-
-    def weighted_sum(self, number: int, key: str, weights: Any) -> "Tree":
-        """Return the weighted sum, over this actor's clients, of a part of replies that are held."""
+    def weighted_sum(self, number: int, key: str, weights: Any) -> "Tree | StepFailure":
+        """Return the weighted sum, over this actor's clients, of a part of its replies; nothing if the step failed."""
         import torch
 
-        from fedgraph_sim.engine.arrays import to_arrays
-
-        return to_arrays(self._held[number].weighted_sum(key, torch.from_numpy(weights))())
+        if number not in self._held:
+            return None
+        return _arrays(self._held[number].weighted_sum(key, torch.from_numpy(weights))())
 
     def states(self) -> "dict[int, Tree]":
         """Return the states of this actor's clients, as arrays."""
@@ -121,34 +112,64 @@ class HostActor:
         return peak_memory()
 
 
+def _arrays(value: "Tree | StepFailure") -> "Tree | StepFailure":
+    from fedgraph_sim.engine.arrays import to_arrays
+    from fedgraph_sim.engine.call import StepFailure
+
+    return value if isinstance(value, StepFailure) else to_arrays(value)
+
+
+def _tensors(value: "Tree | StepFailure") -> "Tree | StepFailure":
+    from fedgraph_sim.engine.arrays import to_tensors
+    from fedgraph_sim.engine.call import StepFailure
+
+    return value if isinstance(value, StepFailure) else to_tensors(value)
+
+
 class There:
-    """The replies of one actor's clients that stayed in it; `get` waits for what the actor sends."""
+    """The replies of one actor's clients, which may still be computing them.
+
+    `answer` waits for the step, `get` for anything else that the actor is asked.
+    """
 
     def __init__(
-        self, host: Any, number: int, answer: Answer, released: list[int], get: "Callable[[Any], Any]"
+        self,
+        host: Any,
+        number: int,
+        answer: "Callable[[], Answer | StepFailure]",
+        released: list[int],
+        get: "Callable[[Any], Any]",
     ) -> None:
-        from fedgraph_sim.engine.arrays import to_tensors
-
         self._host = host
-        self._get = get
         self._number = number
-        self.num_bytes = answer.num_bytes
-        self.kinds = to_tensors(answer.kinds)
-        self.seconds = answer.seconds
+        self._answer = answer
+        self._get = get
+        self.receipt: Callable[[], Receipt | StepFailure] = partial(_receipt, answer)
         finalize(self, released.append, number)
 
-    def tree(self) -> "Tree":
+    def tree(self) -> "Tree | StepFailure":
         """Bring the replies here."""
-        from fedgraph_sim.engine.arrays import to_tensors
+        answer = self._answer()
+        if not isinstance(answer, Answer):
+            return answer
+        return _tensors(self._get(self._host.tree.remote(self._number)) if answer.held else answer.tree)
 
-        return to_tensors(self._get(self._host.tree.remote(self._number)))
-
-    def weighted_sum(self, key: str, weights: "Tensor") -> "Callable[[], Tree]":
-        """Let the actor add up its own clients."""
-        from fedgraph_sim.engine.arrays import to_tensors
-
+    def weighted_sum(self, key: str, weights: "Tensor") -> "Callable[[], Tree | StepFailure]":
+        """Let the actor add up its own clients, as soon as it has their replies."""
         pending = self._host.weighted_sum.remote(self._number, key, weights.numpy())
-        return lambda: to_tensors(self._get(pending))
+
+        def wait() -> "Tree | StepFailure":
+            answer = self._answer()
+            return _tensors(self._get(pending)) if isinstance(answer, Answer) else answer
+
+        return wait
+
+
+def _receipt(answer: "Callable[[], Answer | StepFailure]") -> "Receipt | StepFailure":
+    from fedgraph_sim.engine.arrays import to_tensors
+
+    known = answer()
+    return replace(known.receipt, kinds=to_tensors(known.receipt.kinds)) if isinstance(known, Answer) else known
 
 
 class RayCohort:
@@ -177,33 +198,23 @@ class RayCohort:
         except RayActorError as error:
             raise RunError("a client actor died while it loaded its clients", str(error)) from None
 
-    def run(self, call: "Call") -> "Replies | StepFailure":
-        """Run the step on all actors at once."""
-        from fedgraph_sim.engine.arrays import to_arrays, to_tensors
+    def run(self, call: "Call") -> "Replies":
+        """Begin to run the step on all actors at once."""
+        from fedgraph_sim.engine.arrays import to_arrays
         from fedgraph_sim.engine.cohort import shares
-        from fedgraph_sim.engine.federation import StepFailure
-        from fedgraph_sim.engine.replies import Here, Part, Replies
+        from fedgraph_sim.engine.replies import Replies
 
         self._number += 1
         shared = None if call.shared is None else ray.put(to_arrays(call.shared))
         divided = shares(replace(call, shared=None), self._home)
-        references = []
+        parts = []
         for share in divided:
+            host, released = self._hosts[share.place], self._released[share.place]
             own = replace(share.call, each=to_arrays(share.call.each))
-            released = tuple(self._released[share.place])
-            self._released[share.place].clear()
-            references.append(self._hosts[share.place].run.remote(own, shared, self._number, released))
-        parts: list[Part] = []
-        for share, reference in zip(divided, references, strict=True):
+            reference = host.run.remote(own, shared, self._number, tuple(released))
+            released.clear()
             get = partial(self._get, when=f"round {call.round}, step {call.step}", place=share.place)
-            answer = get(reference)
-            if isinstance(answer, StepFailure):
-                return answer
-            if answer.held:
-                host, dropped = self._hosts[share.place], self._released[share.place]
-                parts.append(There(host, self._number, answer, dropped, get))
-            else:
-                parts.append(Here(to_tensors(answer.tree), len(share.positions), answer.seconds))
+            parts.append(There(host, self._number, cache(partial(get, reference)), released, get))
         return Replies(call.clients, parts, [share.positions for share in divided], apart=self._apart)
 
     def _get(self, reference: Any, *, when: str, place: int) -> Any:

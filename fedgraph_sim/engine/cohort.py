@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from fedgraph_sim.engine.call import Call, StepFailure
 from fedgraph_sim.engine.client_axis import pick
-from fedgraph_sim.engine.federation import Call, StepFailure
 from fedgraph_sim.engine.host import ClientHost, HostInfo
 from fedgraph_sim.engine.replies import Here, Replies
 from fedgraph_sim.engine.tree import Tree
@@ -19,8 +19,8 @@ class Cohort(Protocol):
     def hosts(self) -> tuple[HostInfo, ...]:
         """What to report of each place."""
 
-    def run(self, call: Call) -> Replies | StepFailure:
-        """Run the step for the call's clients."""
+    def run(self, call: Call) -> Replies:
+        """Begin to run the step for the call's clients, after whatever they were asked before."""
 
     def states(self) -> dict[int, Tree]:
         """Return every client's state."""
@@ -66,7 +66,7 @@ class InlineCohort:
         self._hosts = hosts
         self.hosts = tuple(host.describe() for host in hosts)
 
-    def run(self, call: Call) -> Replies | StepFailure:
+    def run(self, call: Call) -> Replies:
         """Run the step here."""
         divided = shares(call, self._home)
         parts = []
@@ -74,8 +74,8 @@ class InlineCohort:
             begin = time.perf_counter()
             tree = self._hosts[share.place].run(share.call)
             if isinstance(tree, StepFailure):
-                return tree
-            parts.append(Here(tree, len(share.positions), time.perf_counter() - begin))
+                raise tree.error()
+            parts.append(Here(tree, share.call, time.perf_counter() - begin))
         return Replies(call.clients, parts, [share.positions for share in divided], apart=self._hosts[0].batched)
 
     def states(self) -> dict[int, Tree]:

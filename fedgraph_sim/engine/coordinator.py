@@ -4,6 +4,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from fedgraph_sim.engine.job import Job
 from fedgraph_sim.engine.ledger import Ledger
 from fedgraph_sim.engine.memory import keep_large_blocks, peak_memory
 from fedgraph_sim.engine.recorder import Recorder
+from fedgraph_sim.engine.replies import Replies
 from fedgraph_sim.engine.report import Event, Outcome, RoundReport, Started
 from fedgraph_sim.engine.summary import profile, seconds, summarize
 from fedgraph_sim.engine.tree import Tree
@@ -26,6 +28,24 @@ from fedgraph_sim.errors import RunError
 
 MAX_LOSS = 1e6
 """A mean loss beyond this is divergence: the right answer's probability is then far below what a float can hold."""
+
+
+SHORT_ROUND = 0.5
+"""Seconds up to which a round is reported only while the next one runs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Round:
+    """A round whose evaluation may be under way."""
+
+    number: int
+    participants: tuple[int, ...]
+    begin: float
+    seconds_compute: float
+    seconds_server: float
+    bytes_up: int
+    bytes_down: int
+    replies: Replies | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,45 +116,86 @@ class Coordinator:
         yield Outcome(status=ending.status, summary=summary, error=ending.error, details=ending.details)
 
     def _rounds(self) -> Iterator[RoundReport]:
-        config, fed, algorithm = self._job.config, self._fed, self._job.config.algorithm
-        server = algorithm.setup(fed)
+        """Run the rounds; where they are short, one is reported while the clients are busy with the next."""
+        config, fed = self._job.config, self._fed
+        server = config.algorithm.setup(fed)
+        fed.settle()
+        waiting: _Round | None = None
         for number in range(1, config.rounds + 1):
             if self._stop.is_set():
-                return
-            server, report = self._round(number, server)
-            self._reports.append(report)
-            yield report
-            self._check_losses(report)
+                break
+            begin = time.perf_counter()
+            try:
+                server, current = self._begin_round(number, server)
+            except Exception:
+                if waiting is not None:
+                    with suppress(RunError):  # the evaluation under way came before what failed
+                        fed.settle()
+                    yield from self._report(waiting, end=begin)
+                raise
+            if waiting is not None:
+                yield from self._report(waiting, end=begin)
+            waiting = current
             every = config.engine.checkpoint_every
-            if every and (number % every == 0 or number == config.rounds):
+            due = every > 0 and (number % every == 0 or number == config.rounds)
+            if due or time.perf_counter() - begin > SHORT_ROUND:
+                yield from self._report(waiting)
+                waiting = None
+            if due:
                 folder = self._job.folder / "checkpoints"
                 save_checkpoint(folder, round=number, server=server, clients=self._cohort.states())
+        if waiting is not None:
+            yield from self._report(waiting)
 
-    def _round(self, number: int, server: Tree) -> tuple[Tree, RoundReport]:
+    def _begin_round(self, number: int, server: Tree) -> tuple[Tree, _Round]:
+        """Train, and ask for the evaluation without waiting for it."""
         config, fed, ledger = self._job.config, self._fed, self._ledger
         up, down = ledger.total("up", "train"), ledger.total("down", "train")
-        begin = time.perf_counter()
+        begin, begin_thread = time.perf_counter(), time.thread_time()
         fed.begin(round=number, kind="train")
+        participants = fed.sample()
         server = config.algorithm.round(fed, server)
-        compute, transport, trained = fed.seconds_compute, fed.seconds_transport, time.perf_counter()
-        evaluation = None
-        if number % config.evaluation.every == 0 or number == config.rounds:
-            fed.begin(round=number, kind="eval")
-            evaluation = self._evaluator.evaluate(fed, server)
-        end = time.perf_counter()
+        seconds_server = time.thread_time() - begin_thread
+        seconds_compute = fed.settle().get("train", 0.0)
+        bytes_up, bytes_down = ledger.total("up", "train") - up, ledger.total("down", "train") - down
+        fed.begin(round=number, kind="eval")
+        evaluated = number % config.evaluation.every == 0 or number == config.rounds
+        return server, _Round(
+            number=number,
+            participants=participants,
+            begin=begin,
+            seconds_compute=seconds_compute,
+            seconds_server=seconds_server,
+            bytes_up=bytes_up,
+            bytes_down=bytes_down,
+            replies=self._evaluator.begin(fed, server) if evaluated else None,
+        )
+
+    def _report(self, waiting: _Round, *, end: float | None = None) -> Iterator[RoundReport]:
+        """Wait for the evaluation and report the round, which lasted until `end`, or until now."""
+        evaluation, seconds_evaluation = None, 0.0
+        if end is None:
+            self._fed.settle()
+        if waiting.replies is not None:
+            evaluation = self._evaluator.finish(waiting.replies)
+            seconds_evaluation = waiting.replies.receipt()().seconds
+        seconds = (time.perf_counter() if end is None else end) - waiting.begin
+        known = waiting.seconds_compute + waiting.seconds_server + seconds_evaluation
         report = RoundReport(
-            round=number,
-            participants=fed.sample(),
-            seconds=end - begin,
-            seconds_compute=compute,
-            seconds_transport=transport,
-            seconds_server=trained - begin - compute - transport,
-            seconds_evaluation=end - trained,
-            bytes_up=ledger.total("up", "train") - up,
-            bytes_down=ledger.total("down", "train") - down,
+            round=waiting.number,
+            participants=waiting.participants,
+            seconds=seconds,
+            seconds_compute=waiting.seconds_compute,
+            seconds_transport=max(0.0, seconds - known),
+            seconds_server=waiting.seconds_server,
+            seconds_evaluation=seconds_evaluation,
+            bytes_up=waiting.bytes_up,
+            bytes_down=waiting.bytes_down,
             evaluation=evaluation,
         )
-        return server, report
+        self._reports.append(report)
+        yield report
+        self._check_losses(report)
 
     def _check_losses(self, report: RoundReport) -> None:
         evaluation = report.evaluation

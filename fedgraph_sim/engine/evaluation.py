@@ -8,12 +8,13 @@ from numpy.typing import NDArray
 
 from fedgraph_sim.datasets.store import PartitionStore
 from fedgraph_sim.engine.algorithm import Algorithm
+from fedgraph_sim.engine.call import Call
 from fedgraph_sim.engine.cohort import InlineCohort
 from fedgraph_sim.engine.config import Protocol
-from fedgraph_sim.engine.federation import Federation, Task
+from fedgraph_sim.engine.federation import Federation
 from fedgraph_sim.engine.graph_tensors import GraphTensors
 from fedgraph_sim.engine.host import ClientHost
-from fedgraph_sim.engine.ledger import Ledger
+from fedgraph_sim.engine.replies import Replies
 from fedgraph_sim.engine.tree import Tree
 
 
@@ -44,12 +45,15 @@ class Evaluator:
         # One party that holds everything is the global case already.
         self._whole = _judge(algorithm, store) if protocol == "global" and not algorithm.pooled else None
 
-    def evaluate(self, fed: Federation, server: Tree) -> Evaluation:
-        """Ask the clients, or the judge of the whole graph, and put the answers together."""
+    def begin(self, fed: Federation, server: Tree) -> Replies:
+        """Ask the clients, or the judge of the whole graph."""
         if self._whole is None:
-            replies = fed.call(self._algorithm.evaluate)
-        else:
-            replies = self._whole.call(self._algorithm.evaluate, self._algorithm.global_model(server))
+            return fed.call(self._algorithm.evaluate)
+        message = self._algorithm.global_model(server)
+        return self._whole.run(Call(step="evaluate", round=fed.round, seed=0, clients=(0,), shared=message))
+
+    def finish(self, replies: Replies) -> Evaluation:
+        """Put the answers together."""
         pairs = {name: leaf.double().numpy() for name, leaf in replies.tree.items()}
         return Evaluation(
             metrics={name: self._reduce(pair) for name, pair in pairs.items()},
@@ -72,8 +76,6 @@ def ratio(pair: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.divide(pair[:, 0], pair[:, 1], out=means, where=pair[:, 1] > 0)
 
 
-def _judge(algorithm: Algorithm, store: PartitionStore) -> Federation:
-    host = ClientHost(algorithm, {0: GraphTensors.of(store.whole(), torch.device("cpu"))})
-    task = Task(num_features=store.info.num_features, num_classes=store.info.num_classes)
-    cohort = InlineCohort(((0,),), (host,))
-    return Federation(cohort, num_clients=1, task=task, seed=0, ledger=Ledger())
+def _judge(algorithm: Algorithm, store: PartitionStore) -> InlineCohort:
+    graph = GraphTensors.of(store.whole(), torch.device("cpu"))
+    return InlineCohort(((0,),), (ClientHost(algorithm, {0: graph}),))

@@ -1,7 +1,6 @@
 """The boundary between the parties: all that passes between server and clients passes through here."""
 
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -11,10 +10,10 @@ import torch
 from torch import Tensor
 
 from fedgraph_sim.engine.algorithm import ClientStep
+from fedgraph_sim.engine.call import Call
 from fedgraph_sim.engine.ledger import SERVER, Ledger, num_bytes, num_bytes_each
-from fedgraph_sim.engine.replies import Replies
+from fedgraph_sim.engine.replies import Receipt, Replies
 from fedgraph_sim.engine.tree import Tree, leaves
-from fedgraph_sim.errors import RunError
 from fedgraph_sim.seeds import seed_for
 
 
@@ -26,41 +25,19 @@ class Task:
     num_classes: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Call:
-    """One step for some clients, on its way to them.
-
-    `shared` is the same message for all; `each` has a leading client axis (or lists) in the order of `clients`. The
-    random stream of a client is a function of `seed` and the client's number alone.
-    """
-
-    step: str
-    round: int
-    seed: int
-    clients: tuple[int, ...]
-    shared: Tree = None
-    each: Tree = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class StepFailure:
-    """A client step that gave no usable reply. It is a value, so that it survives every way of travelling."""
-
-    who: str
-    step: str
-    reason: str
-    traceback: str = ""
-
-
 class Runner(Protocol):
     """Whatever can run a step for clients."""
 
-    def run(self, call: Call) -> Replies | StepFailure:
-        """Run the step for the call's clients."""
+    def run(self, call: Call) -> Replies:
+        """Begin to run the step for the call's clients, after whatever they were asked before."""
 
 
 class Federation:
-    """The server's view of its clients."""
+    """The server's view of its clients.
+
+    Calls are promises: `call` returns at once, and who looks at the replies waits for them. What clients are asked they
+    do in the order in which they were asked.
+    """
 
     def __init__(
         self, runner: Runner, *, num_clients: int, task: Task, seed: int, fraction: float = 1.0, ledger: Ledger
@@ -71,6 +48,7 @@ class Federation:
         self.fraction = fraction
         self.ledger = ledger
         self._runner = runner
+        self._unsettled: list[tuple[str, Callable[[], float]]] = []
         self.begin(round=0, kind="setup")
 
     def begin(self, *, round: int, kind: str) -> None:
@@ -78,8 +56,14 @@ class Federation:
         self.round = round
         self._kind = kind
         self._num_calls = 0
-        self.seconds_compute = 0.0
-        self.seconds_transport = 0.0
+
+    def settle(self) -> dict[str, float]:
+        """Wait for all calls so far and enter them into the ledger; return the seconds of their steps by kind."""
+        unsettled, self._unsettled = self._unsettled, []
+        seconds: dict[str, float] = {}
+        for kind, settle in unsettled:
+            seconds[kind] = seconds.get(kind, 0.0) + settle()
+        return seconds
 
     def sample(self) -> tuple[int, ...]:
         """Return this round's participants: round(fraction * num_clients) of them, at least one, sorted."""
@@ -104,20 +88,21 @@ class Federation:
     def _deliver(self, step: ClientStep, clients: tuple[int, ...], sizes: Any, **messages: Tree) -> Replies:
         number = self._num_calls
         self._num_calls += 1
-        enter = partial(self.ledger.add, round=self.round, call=number, step=step.__name__, kind=self._kind)
         seed = seed_for(self.seed, step.__name__, self.round, number)
-        numbers = np.array(clients, np.int64)
-        enter(sender=SERVER, receiver=numbers, num_bytes=sizes)
         call = Call(step=step.__name__, round=self.round, seed=seed, clients=clients, **messages)
-        begin = time.perf_counter()
         replies = self._runner.run(call)
-        if isinstance(replies, StepFailure):
-            message = f"{replies.who}, round {self.round}, step {replies.step}: {replies.reason}"
-            raise RunError(message, replies.traceback)
-        enter(sender=numbers, receiver=SERVER, num_bytes=replies.num_bytes)
-        self.seconds_compute += replies.seconds
-        self.seconds_transport += time.perf_counter() - begin - replies.seconds
+        enter = partial(self.ledger.add, round=self.round, call=number, step=step.__name__, kind=self._kind)
+        settle = partial(_settle, enter, np.array(clients, np.int64), sizes, replies.receipt())
+        self._unsettled.append((self._kind, settle))
         return replies
+
+
+def _settle(enter: Callable[..., None], clients: Any, sizes: Any, receipt: Callable[[], Receipt]) -> float:
+    """Wait for the clients, enter what went down and came up, and return how long the step took."""
+    known = receipt()
+    enter(sender=SERVER, receiver=clients, num_bytes=sizes)
+    enter(sender=clients, receiver=SERVER, num_bytes=known.num_bytes)
+    return known.seconds
 
 
 def sample(num_clients: int, *, fraction: float, seed: int, round: int) -> tuple[int, ...]:

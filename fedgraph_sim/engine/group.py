@@ -7,8 +7,8 @@ from torch import Tensor
 
 from fedgraph_sim.engine.algorithm import Client, ClientStep
 from fedgraph_sim.engine.batch import Batch
+from fedgraph_sim.engine.call import Call, StepFailure
 from fedgraph_sim.engine.client_axis import one, stack
-from fedgraph_sim.engine.federation import Call, StepFailure
 from fedgraph_sim.engine.graph_tensors import GraphTensors
 from fedgraph_sim.engine.random_stream import RandomStream
 from fedgraph_sim.engine.states import States
@@ -52,12 +52,12 @@ class Group:
             try:
                 reply = step(client, message)
             except Exception as error:
-                return _raised(error, step, f"client {number}")
+                return _raised(error, call, f"client {number}")
             if versions != _versions(message):
-                return _edited(step, f"client {number}")
+                return _edited(call, f"client {number}")
             self.states.set_one(position, client.state)
             replies.append(tree_map(lambda leaf: leaf.detach(), reply))
-        return _checked(stack(replies), step, call)
+        return stack(replies)
 
     def run_together(self, step: ClientStep, call: Call, keys: Tensor) -> Tree | StepFailure:
         """Run `step` for all clients of `call` in one computation."""
@@ -84,11 +84,12 @@ class Group:
             inputs = {"keys": keys, "states": states, "message": message}
             results = batch.programs.run(run_all, inputs, name=(step.__name__, shared))
         except Exception as error:
-            return _raised(error, step, names)
+            return _raised(error, call, names)
         if versions != _versions(message):
-            return _edited(step, names)
+            return _edited(call, names)
         self.states.set_some(positions, results["state"])
-        return _checked(results.get("reply"), step, call)
+        reply: Tree = results.get("reply")
+        return reply
 
     def _batch(self, positions: tuple[int, ...]) -> Batch:
         """Return the graphs at `positions`, stacked. The batch of all clients is kept, and the latest other one."""
@@ -105,22 +106,11 @@ def _versions(message: Tree) -> list[int]:
     return [tensor._version for part in parts for tensor in part]
 
 
-def _raised(error: Exception, step: ClientStep, who: str) -> StepFailure:
-    return StepFailure(
-        who=who, step=step.__name__, reason=f"{type(error).__name__}: {error}", traceback=traceback.format_exc()
+def _raised(error: Exception, call: Call, who: str) -> StepFailure:
+    return call.failure(who, f"{type(error).__name__}: {error}", traceback.format_exc())
+
+
+def _edited(call: Call, who: str) -> StepFailure:
+    return call.failure(
+        who, "the step edited a tensor of its message in place, which other clients read too; clone it first"
     )
-
-
-def _edited(step: ClientStep, who: str) -> StepFailure:
-    reason = "the step edited a tensor of its message in place, which other clients read too; clone it first"
-    return StepFailure(who=who, step=step.__name__, reason=reason)
-
-
-def _checked(replies: Tree, step: ClientStep, call: Call) -> Tree | StepFailure:
-    """Refuse replies with NaN or Inf. The sum of a leaf tells in one pass whether to look for the client."""
-    for path, leaf in leaves(replies):
-        for place, part in enumerate(leaf) if isinstance(leaf, list) or not torch.isfinite(leaf.sum()) else ():
-            if part.is_floating_point() and not torch.isfinite(part).all():
-                reason = f"training diverged: {path} of the reply holds NaN or Inf; lower algorithm.lr"
-                return StepFailure(who=f"client {call.clients[place]}", step=step.__name__, reason=reason)
-    return replies

@@ -9,8 +9,8 @@ from fedgraph_sim.datasets.store import PartitionStore
 from fedgraph_sim.engine.algorithm import Algorithm, is_batched
 from fedgraph_sim.engine.arrays import to_device
 from fedgraph_sim.engine.batch import groups_of_like_size
+from fedgraph_sim.engine.call import Call, StepFailure
 from fedgraph_sim.engine.client_axis import gather, pick
-from fedgraph_sim.engine.federation import Call, StepFailure
 from fedgraph_sim.engine.graph_tensors import GraphTensors
 from fedgraph_sim.engine.group import Group
 from fedgraph_sim.engine.job import Job

@@ -1,65 +1,82 @@
-"""What came back from a call."""
+"""What comes back from a call: promises, which wait when somebody looks at them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedgraph_sim.engine.call import Call, StepFailure
 from fedgraph_sim.engine.client_axis import gather, one, weighted_sum
 from fedgraph_sim.engine.ledger import num_bytes_each
-from fedgraph_sim.engine.tree import Tree, tree_map
+from fedgraph_sim.engine.tree import Tree, leaves, tree_map
+
+Value = TypeVar("Value")
+Promise = Callable[[], Value | StepFailure]
+"""Waits for a value that may not have been there yet."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Receipt:
+    """What is known of replies without looking at them.
+
+    `num_bytes` [num_replies] is the size of each, `seconds` how long the step took in the slowest place, `kinds` a tree
+    of empty tensors of the leaves' dtypes.
+    """
+
+    num_bytes: NDArray[np.int64]
+    seconds: float
+    kinds: Tree
 
 
 class Part(Protocol):
     """The replies of the clients of one place, each leaf with a leading client axis (or a list), wherever they are."""
 
     @property
-    def num_bytes(self) -> NDArray[np.int64]:
-        """The size of each client's reply."""
+    def receipt(self) -> Promise[Receipt]:
+        """What to know without looking; the promise does not keep the replies themselves alive."""
 
-    @property
-    def kinds(self) -> Tree:
-        """Empty tensors of the leaves' dtypes and, behind the client axis, shapes."""
-
-    @property
-    def seconds(self) -> float:
-        """How long the step took there."""
-
-    def tree(self) -> Tree:
+    def tree(self) -> Tree | StepFailure:
         """Bring the replies here."""
 
-    def weighted_sum(self, key: str, weights: Tensor) -> Callable[[], Tree]:
-        """Begin to compute sum_k weights_k leaf_k under `key` where the replies are; the result waits for it."""
+    def weighted_sum(self, key: str, weights: Tensor) -> Promise[Tree]:
+        """Begin to compute sum_k weights_k leaf_k under `key` where the replies are."""
 
 
 class Here:
-    """Replies that are in this process."""
+    """Replies that are in this process. NaN and Inf are found where somebody looks: in a sum by the sum."""
 
-    def __init__(self, tree: Tree, count: int, seconds: float) -> None:
+    def __init__(self, tree: Tree, call: Call, seconds: float) -> None:
         self._tree = tree
-        self.seconds = seconds
-        self.num_bytes = num_bytes_each(tree, count)
-        self.kinds = tree_map(lambda leaf: leaf[:0], tree)
+        self._call = call
+        receipt = Receipt(
+            num_bytes=num_bytes_each(tree, len(call.clients)),
+            seconds=seconds,
+            kinds=tree_map(lambda leaf: leaf[:0] if isinstance(leaf, Tensor) else leaf[0].new_empty(0), tree),
+        )
+        self.receipt: Promise[Receipt] = lambda: receipt
 
-    def tree(self) -> Tree:
+    def tree(self) -> Tree | StepFailure:
         """Return the replies."""
-        return self._tree
+        return _diverged(self._tree, self._call) or self._tree
 
-    def weighted_sum(self, key: str, weights: Tensor) -> Callable[[], Tree]:
+    def weighted_sum(self, key: str, weights: Tensor) -> Promise[Tree]:
         """Compute the sum."""
         total = weighted_sum(self._tree[key], weights)
-        return lambda: total
+        finite = all(bool(torch.isfinite(leaf.sum())) for _, leaf in leaves(total))
+        failure = None if finite else _diverged(self._tree, self._call)
+        return lambda: failure or total
 
 
 class Replies(Mapping[int, Tree]):
     """The replies of some clients, in the order in which they were asked.
 
     As a mapping it gives one client's reply: ``replies[client]["weights"]``. The server's reductions are few and large:
-    `stack` and `mean`. Where the replies are large and in other processes they stay there until somebody wants them.
+    `stack` and `mean`. Replies that are large and in other processes stay there until somebody wants them.
     """
 
     def __init__(
@@ -70,23 +87,24 @@ class Replies(Mapping[int, Tree]):
         self._positions = positions
         self._apart = apart
 
-    @property
-    def num_bytes(self) -> NDArray[np.int64]:
-        """The size of each client's reply."""
-        sizes = np.zeros(len(self), np.int64)
-        for part, positions in zip(self._parts, self._positions, strict=True):
-            sizes[list(positions)] = part.num_bytes
-        return sizes
+    def receipt(self) -> Callable[[], Receipt]:
+        """Return what waits for the clients and then tells what is known of their replies, without keeping these."""
+        pending, positions, count = [part.receipt for part in self._parts], self._positions, len(self)
 
-    @property
-    def seconds(self) -> float:
-        """How long the step took in the slowest place."""
-        return max(part.seconds for part in self._parts)
+        def wait() -> Receipt:
+            receipts = [_good(receipt()) for receipt in pending]
+            sizes = np.zeros(count, np.int64)
+            for receipt, places in zip(receipts, positions, strict=True):
+                sizes[list(places)] = receipt.num_bytes
+            seconds = max(receipt.seconds for receipt in receipts)
+            return Receipt(num_bytes=sizes, seconds=seconds, kinds=receipts[0].kinds)
+
+        return wait
 
     @cached_property
     def tree(self) -> Tree:
         """All replies here, each leaf with a leading client axis [num_replies, ...]; a list where shapes differ."""
-        return gather([part.tree() for part in self._parts], self._positions)
+        return gather([_good(part.tree()) for part in self._parts], self._positions)
 
     def __getitem__(self, client: int) -> Tree:
         if client not in self.clients:
@@ -117,12 +135,29 @@ class Replies(Mapping[int, Tree]):
                 part.weighted_sum(key, share[list(positions)])
                 for part, positions in zip(self._parts, self._positions, strict=True)
             ]
-            sums = [wait() for wait in pending]
+            sums = [_good(wait()) for wait in pending]
         else:
             sums = [weighted_sum(self.tree[key], share)]
-        return tree_map(_of_kind, self._parts[0].kinds[key], *sums)
+        return tree_map(_of_kind, self.receipt()().kinds[key], *sums)
+
+
+def _good(value: Value | StepFailure) -> Value:
+    if isinstance(value, StepFailure):
+        raise value.error()
+    return value
 
 
 def _of_kind(kind: Tensor, *sums: Tensor) -> Tensor:
     total = torch.stack(sums).sum(dim=0) if len(sums) > 1 else sums[0]
     return (total if kind.is_floating_point() else total.round()).to(kind.dtype)
+
+
+def _diverged(replies: Tree, call: Call) -> StepFailure | None:
+    """Find NaN or Inf. The sum of a leaf tells in one pass whether to look for the client."""
+    for path, leaf in leaves(replies):
+        parts: Any = leaf if isinstance(leaf, list) or not torch.isfinite(leaf.sum()) else ()
+        for client, part in zip(call.clients, parts, strict=False):
+            if part.is_floating_point() and not torch.isfinite(part).all():
+                reason = f"training diverged: {path} of the reply holds NaN or Inf; lower algorithm.lr"
+                return call.failure(f"client {client}", reason)
+    return None

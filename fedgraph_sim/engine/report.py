@@ -18,9 +18,10 @@ class Started:
 class RoundReport:
     """One finished round. `evaluation` is None in rounds that are not evaluated; bytes are this round's.
 
-    `seconds` is the whole round without the recorder, and the sum of its parts: client steps in the slowest place
-    (`seconds_compute`), everything else about calls (`seconds_transport`), the server's own work with the reductions
-    that it leaves to the actors (`seconds_server`), and `seconds_evaluation`.
+    `seconds` is the time from the round's begin to the next one's, or to its own end where it is waited for. Its parts:
+    client steps in the slowest place (`seconds_compute`), the server's own work (`seconds_server`), the evaluation in
+    the slowest place (`seconds_evaluation`), which may reach into the next round, and all else, above all the calls
+    and the sums in the actors (`seconds_transport`).
     """
 
     round: int

@@ -57,6 +57,7 @@ def test_batched_equals_loop(name, model, is_sparse, options, make_federation, t
         fed = make_federation(algorithm, graphs, fraction=options.get("fraction", 1.0), batched=batched)
         server = train(algorithm, fed, 4)
         replies = fed.call(algorithm.evaluate)
+        fed.settle()
         outcomes.append((server, replies.tree, fed.ledger.table()))
     (loop, loop_scores, loop_ledger), (batched, batched_scores, batched_ledger) = outcomes
     assert loop_ledger.equals(batched_ledger)

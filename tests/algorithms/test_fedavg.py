@@ -94,6 +94,7 @@ def test_only_participants_train(path_graphs, make_federation):
     server = algorithm.setup(fed)
     fed.begin(round=1, kind="train")
     algorithm.round(fed, server)
+    fed.settle()
     rows = [row for row in fed.ledger.table().to_pylist() if row["kind"] == "train" and row["sender"] >= 0]
     assert tuple(row["sender"] for row in rows) == fed.sample()
     assert len(rows) == 2

@@ -44,7 +44,10 @@ def evaluate(protocol, graphs, make_federation, algorithm=None, store=None):
     algorithm = algorithm or Linked()
     fed = make_federation(algorithm, graphs)
     fed.begin(round=1, kind="eval")
-    return Evaluator(algorithm, protocol, store).evaluate(fed, {}), fed
+    evaluator = Evaluator(algorithm, protocol, store)
+    evaluation = evaluator.finish(evaluator.begin(fed, {}))
+    fed.settle()
+    return evaluation, fed
 
 
 @pytest.fixture

@@ -92,6 +92,8 @@ def test_a_call_enters_one_row_per_message(adder, fed):
     fed.begin(round=3, kind="train")
     fed.call(adder.add, {"value": torch.zeros(5)}, clients=(1,))
     fed.call_each(adder.add, {"value": [torch.zeros(2), torch.zeros(3)]})
+    assert fed.ledger.table().num_rows == 0  # calls are promises
+    fed.settle()
     rows = fed.ledger.table().to_pylist()
     assert [(row["call"], row["sender"], row["receiver"], row["bytes"]) for row in rows] == [
         (0, SERVER, 1, 20),

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from fedgraph_sim.engine.algorithm import Algorithm, client_step
-from fedgraph_sim.engine.federation import Call, StepFailure
+from fedgraph_sim.engine.call import Call, StepFailure
+from fedgraph_sim.engine.replies import Here
 
 
 class Steps(Algorithm):
@@ -85,9 +86,13 @@ def test_a_step_that_raises_is_named_with_its_traceback(host):
 
 
 def test_a_reply_that_is_not_finite_is_named(host):
-    failure = host.run(call("diverge"))
+    diverge = call("diverge")
+    replies = Here(host.run(diverge), diverge, seconds=0.0)
+    failure = replies.tree()
     assert (failure.who, failure.step) == ("client 1", "diverge")
     assert "loss of the reply holds NaN or Inf" in failure.reason
+    assert replies.weighted_sum("loss", torch.tensor([0.5, 0.5]))() == failure
+    assert replies.weighted_sum("loss", torch.tensor([1.0, 0.0]))() == failure  # 0 * NaN is NaN, too
 
 
 def test_replies_of_different_shapes_become_lists(host):

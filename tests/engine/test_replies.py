@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from fedgraph_sim.engine.call import Call
 from fedgraph_sim.engine.client_axis import pick
 from fedgraph_sim.engine.replies import Here, Replies
 
@@ -13,7 +14,10 @@ def replies_of(request):
     places, apart = request.param
 
     def build(tree, clients=(4, 2)):
-        parts = [Here(pick(tree, place), len(place), seconds=1.0 + place[0]) for place in places]
+        calls = [Call(step="s", round=1, seed=0, clients=tuple(clients[at] for at in place)) for place in places]
+        parts = [
+            Here(pick(tree, place), call, seconds=1.0 + place[0]) for place, call in zip(places, calls, strict=True)
+        ]
         return Replies(clients, parts, places, apart=apart)
 
     return build
@@ -56,8 +60,9 @@ def test_replies_are_a_mapping_by_client(replies_of):
     assert replies[2]["w"].tolist() == [2]
     assert replies[2]["ragged"].tolist() == [0, 0, 0]
     assert replies.stack("w").tolist() == [[1], [2]]
-    assert replies.num_bytes.tolist() == [4 + 4, 4 + 12]
-    assert replies.seconds == 1 + max(place[0] for place in replies._positions)  # that of the slowest place
+    receipt = replies.receipt()()
+    assert receipt.num_bytes.tolist() == [4 + 4, 4 + 12]
+    assert receipt.seconds == 1 + max(place[0] for place in replies._positions)  # that of the slowest place
     assert 2 in replies
     assert 3 not in replies
     with pytest.raises(KeyError):

@@ -1,0 +1,41 @@
+"""A step on its way to the clients, and what says that it failed there."""
+
+from dataclasses import dataclass
+
+from fedgraph_sim.engine.tree import Tree
+from fedgraph_sim.errors import RunError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """One step for some clients, on its way to them.
+
+    `shared` is the same message for all; `each` has a leading client axis (or lists) in the order of `clients`. The
+    random stream of a client is a function of `seed` and the client's number alone.
+    """
+
+    step: str
+    round: int
+    seed: int
+    clients: tuple[int, ...]
+    shared: Tree = None
+    each: Tree = None
+
+    def failure(self, who: str, reason: str, traceback: str = "") -> "StepFailure":
+        """Say that this call failed at `who`."""
+        return StepFailure(who=who, round=self.round, step=self.step, reason=reason, traceback=traceback)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepFailure:
+    """A client step that gave no usable reply. It is a value, so that it survives every way of travelling."""
+
+    who: str
+    round: int
+    step: str
+    reason: str
+    traceback: str = ""
+
+    def error(self) -> RunError:
+        """Return what ends the run."""
+        return RunError(f"{self.who}, round {self.round}, step {self.step}: {self.reason}", self.traceback)
