@@ -105,6 +105,7 @@ FILES = {
     "rounds.parquet": "one row per round",
     "clients.parquet": "one row per client and evaluated round",
     "ledger.parquet": "one row per message between server and client",
+    "matrices.parquet": "one row per evaluated round and pair of clients",
     "config.toml": "repeats the run: fedgraph-sim run .../config.toml",
     "checkpoints": "states of server and clients",
 }

@@ -77,7 +77,7 @@ class HostActor:
         seconds = time.perf_counter() - begin
         if isinstance(tree, StepFailure):
             return tree
-        here = Here(tree, len(call.clients), seconds)
+        here = Here(tree, len(call.clients), seconds, sparse=call.sparse)
         held = bool(here.num_bytes.sum() >= LARGE)
         if held:
             self._held[number] = here
@@ -102,6 +102,12 @@ class HostActor:
         from fedgraph_sim.engine.arrays import to_arrays
 
         return to_arrays(self._held[number].weighted_sum(key, torch.from_numpy(weights))())
+
+    def publish(self, tree: "Tree") -> None:
+        """Let all clients here see `tree`, of arrays, from now on."""
+        from fedgraph_sim.engine.arrays import to_tensors
+
+        self._host.publish(to_tensors(tree))
 
     def states(self) -> "dict[int, Tree]":
         """Return the states of this actor's clients, as arrays."""
@@ -203,8 +209,18 @@ class RayCohort:
                 host, dropped = self._hosts[share.place], self._released[share.place]
                 parts.append(There(host, self._number, answer, dropped, get))
             else:
-                parts.append(Here(to_tensors(answer.tree), len(share.positions), answer.seconds))
+                tree = to_tensors(answer.tree)
+                parts.append(Here(tree, len(share.positions), answer.seconds, sparse=call.sparse))
         return Replies(call.clients, parts, [share.positions for share in divided], apart=self._apart)
+
+    def publish(self, tree: "Tree") -> None:
+        """Give `tree` to all clients; the actors of one machine share its memory."""
+        from fedgraph_sim.engine.arrays import to_arrays
+
+        shared = ray.put(to_arrays(tree))
+        pending = [host.publish.remote(shared) for host in self._hosts]
+        for place, reference in enumerate(pending):
+            self._get(reference, when="set-up", place=place)
 
     def _get(self, reference: Any, *, when: str, place: int) -> Any:
         try:

@@ -22,6 +22,9 @@ class Cohort(Protocol):
     def run(self, call: Call) -> Replies | StepFailure:
         """Run the step for the call's clients."""
 
+    def publish(self, tree: Tree) -> None:
+        """Give `tree` to all clients, to keep: one copy in each process."""
+
     def states(self) -> dict[int, Tree]:
         """Return every client's state."""
 
@@ -75,8 +78,13 @@ class InlineCohort:
             tree = self._hosts[share.place].run(share.call)
             if isinstance(tree, StepFailure):
                 return tree
-            parts.append(Here(tree, len(share.positions), time.perf_counter() - begin))
+            parts.append(Here(tree, len(share.positions), time.perf_counter() - begin, sparse=call.sparse))
         return Replies(call.clients, parts, [share.positions for share in divided], apart=self._hosts[0].batched)
+
+    def publish(self, tree: Tree) -> None:
+        """Give `tree` to all clients."""
+        for host in self._hosts:
+            host.publish(tree)
 
     def states(self) -> dict[int, Tree]:
         """Return every client's state."""

@@ -3,7 +3,7 @@
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ from fedgraph_sim.engine.evaluation import Evaluator
 from fedgraph_sim.engine.federation import Federation, Task
 from fedgraph_sim.engine.job import Job
 from fedgraph_sim.engine.ledger import Ledger
+from fedgraph_sim.engine.matrices import ClientMatrix, partition_matrices
 from fedgraph_sim.engine.memory import keep_large_blocks, peak_memory
 from fedgraph_sim.engine.recorder import Recorder
 from fedgraph_sim.engine.report import Event, Outcome, RoundReport, Started
@@ -48,6 +49,7 @@ class Coordinator:
         self._ledger = Ledger()
         self._reports: list[RoundReport] = []
         self._seconds_recorder: list[float] = []
+        self._described = False
         self._stop = threading.Event()
         self._evaluator = Evaluator(job.config.algorithm, job.config.evaluation.protocol, store)
         self._fed = Federation(
@@ -74,7 +76,7 @@ class Coordinator:
             yield Started(hosts=self._cohort.hosts)
             for report in self._rounds():
                 begin = time.perf_counter()
-                recorder.record(report)
+                recorder.record(report, self._matrices(report))
                 self._seconds_recorder.append(time.perf_counter() - begin)
                 yield report
             if len(self._reports) < self._job.config.rounds:
@@ -135,6 +137,14 @@ class Coordinator:
             evaluation=evaluation,
         )
         return server, report
+
+    def _matrices(self, report: RoundReport) -> Sequence[ClientMatrix]:
+        """Return what the algorithm recorded in an evaluated round; the first time the partition's own come before."""
+        recorded = self._fed.take_matrices()
+        if report.evaluation is None or not recorded:
+            return ()
+        described, self._described = self._described, True
+        return recorded if described else [*partition_matrices(self._info), *recorded]
 
     def _check_losses(self, report: RoundReport) -> None:
         evaluation = report.evaluation

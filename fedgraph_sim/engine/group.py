@@ -21,6 +21,7 @@ class Group:
     def __init__(self, graphs: dict[int, GraphTensors]) -> None:
         self.position = {client: position for position, client in enumerate(graphs)}
         self.states = States(len(graphs))
+        self.public: Tree = None
         self._graphs = list(graphs.values())
         self._batches: dict[tuple[int, ...], Batch] = {}
 
@@ -46,7 +47,10 @@ class Group:
             position = self.position[number]
             message = call.shared if call.each is None else one(call.each, place)
             client = Client(
-                graph=self._graphs[position], random=RandomStream(keys[place]), state=self.states.one(position)
+                graph=self._graphs[position],
+                random=RandomStream(keys[place]),
+                state=self.states.one(position),
+                public=self.public,
             )
             versions = _versions(message)
             try:
@@ -67,7 +71,7 @@ class Group:
         message, dimension = (call.shared, None) if call.each is None else (call.each, 0)
 
         def run_one(own: dict[str, Tensor], key: Tensor, state: Tree, message: Tree) -> Tree:
-            client = Client(graph=batch.one(own), random=RandomStream(key), state=state)
+            client = Client(graph=batch.one(own), random=RandomStream(key), state=state, public=self.public)
             reply = step(client, message)
             return {"state": client.state} | ({} if reply is None else {"reply": reply})
 

@@ -39,10 +39,10 @@ class Part(Protocol):
 class Here:
     """Replies that are in this process."""
 
-    def __init__(self, tree: Tree, count: int, seconds: float) -> None:
+    def __init__(self, tree: Tree, count: int, seconds: float, *, sparse: bool = False) -> None:
         self._tree = tree
         self.seconds = seconds
-        self.num_bytes = num_bytes_each(tree, count)
+        self.num_bytes = num_bytes_each(tree, count, sparse=sparse)
         self.kinds = tree_map(lambda leaf: leaf[:0], tree)
 
     def tree(self) -> Tree:
