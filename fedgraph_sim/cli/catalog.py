@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Mapping
 from inspect import cleandoc
+from itertools import groupby
 from typing import Any, Literal, get_args, get_origin
 
 import click
@@ -56,8 +57,26 @@ def keys() -> None:
     )
 
 
+@click.command()
+@click.argument("name", required=False)
+def recipes(name: str | None) -> None:
+    """List the recipes: whole-run files for `fedgraph-sim run recipe:NAME`; or print the recipe NAME, to be kept."""
+    from fedgraph_sim.recipes import all_recipes, recipe, summary, title
+
+    if name is not None:
+        click.echo(recipe(name).read_text(encoding="utf-8"), nl=False)
+        return
+    console = _console()
+    for group, files in groupby(all_recipes().items(), key=lambda item: item[1].parent):
+        console.print(title(group), markup=False)
+        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        for key, path in files:
+            table.add_row(f"  {key}", summary(path))
+        console.print(table)
+
+
 def _show(kind: str, classes: Mapping[str, Any], name: str | None) -> None:
-    from fedgraph_sim.cli.configuration import find
+    from fedgraph_sim.names import find
 
     console = _console()
     if name is None:

@@ -1,4 +1,4 @@
-"""A paper's grid: which recipes and methods its ``paper.toml`` names, and the runs that a user's choice makes of them."""
+"""A paper's grid: the recipes and methods that its ``paper.toml`` names, and the runs that a user chooses of them."""
 
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,11 +9,12 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from fedgraph_sim.algorithms.registry import ALGORITHMS
-from fedgraph_sim.cli.configuration import find, load_config
+from fedgraph_sim.cli.configuration import load_config
 from fedgraph_sim.engine.config import RunConfig
 from fedgraph_sim.engine.launch import as_run
 from fedgraph_sim.errors import ConfigError
-from fedgraph_sim.recipes import papers, recipes
+from fedgraph_sim.names import find
+from fedgraph_sim.recipes import all_papers, recipe
 
 Figure = tuple[float, ...]
 """Mean and standard deviation as printed; without the latter, or empty, where none was."""
@@ -108,7 +109,7 @@ class Choice:
 
 def load_paper(name: str) -> Paper:
     """Return the ``paper.toml`` of a paper. Raises `ConfigError` for one that is not there."""
-    files = papers()
+    files = all_papers()
     return Paper.model_validate(tomllib.loads(files[find("paper", name, files)].read_text(encoding="utf-8")))
 
 
@@ -121,18 +122,18 @@ def cells(paper: Paper, choice: Choice) -> list[Cell]:
     known = [*paper.methods, *(name for name in (*paper.method, *ALGORITHMS) if name not in paper.methods)]
     methods = [find("methods", name, known) for name in choice.methods or paper.methods]
     return [
-        Cell(recipe=recipe, method=method, seed=seed, config=_config(paper, recipe, method, seed, choice))
-        for recipe in _chosen(paper, choice)
+        Cell(recipe=name, method=method, seed=seed, config=_config(paper, name, method, seed, choice))
+        for name in _chosen(paper, choice)
         for method in dict.fromkeys(methods)
         for seed in range(choice.seeds)
     ]
 
 
-def _config(paper: Paper, recipe: str, name: str, seed: int, choice: Choice) -> RunConfig:
+def _config(paper: Paper, setting: str, name: str, seed: int, choice: Choice) -> RunConfig:
     method = paper.method.get(name, Method())
     algorithm = method.algorithm or (None if method.variant else name)
     flags = {"algorithm": algorithm, "seed": seed, "rounds": choice.rounds}
-    config = load_config(recipes()[recipe + method.variant], flags, (*method.set, *choice.assignments))
+    config = load_config(recipe(setting + method.variant), flags, (*method.set, *choice.assignments))
     if config.engine.clients_per_actor == "auto":
         # A run of a grid has one process; saying so in its config makes `run config.toml` repeat it to the last bit.
         engine = config.engine.model_copy(update={"clients_per_actor": config.clients})
@@ -142,7 +143,7 @@ def _config(paper: Paper, recipe: str, name: str, seed: int, choice: Choice) -> 
 
 def _chosen(paper: Paper, choice: Choice) -> Iterator[str]:
     """Yield the recipes whose configuration has the chosen data set, number of clients and partition."""
-    configs = {name: load_config(recipes()[name], {}, ()) for name in paper.recipes}
+    configs = {name: load_config(recipe(name), {}, ()) for name in paper.recipes}
     wanted = {
         "dataset": _wanted("dataset", choice.dataset, (config.dataset.name for config in configs.values())),
         "clients": _wanted("clients", choice.clients, (config.clients for config in configs.values())),

@@ -86,7 +86,9 @@ class GridResults:
             (
                 row.recipe,
                 row.method,
-                str(row.num_planned) if len(row.values) == row.num_planned else f"{len(row.values)} of {row.num_planned}",
+                str(row.num_planned)
+                if len(row.values) == row.num_planned
+                else f"{len(row.values)} of {row.num_planned}",
                 printed(row.figure),
                 ", ".join(f"{printed(figure)} ({self._letters[table.source]})" for table, figure in row.published),
             )

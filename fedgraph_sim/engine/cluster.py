@@ -41,9 +41,7 @@ def this_node() -> Node:
 
 def _node(node: dict[str, Any]) -> Node:
     resources = node["Resources"]
-    return Node(
-        cpus=resources.get("CPU", 0.0), gpus=resources.get("GPU", 0.0), memory=resources.get("memory", 0.0)
-    )
+    return Node(cpus=resources.get("CPU", 0.0), gpus=resources.get("GPU", 0.0), memory=resources.get("memory", 0.0))
 
 
 def _check_reachable(address: str | None) -> None:
