@@ -68,8 +68,9 @@ class Paper(BaseModel):
     def figures(self, recipe: str, method: str) -> Iterator[tuple[Published, Figure]]:
         """Yield what was published of a method on a recipe."""
         for table in self.published:
-            for name, figure in zip(table.recipes, table.figures.get(method, ()), strict=False):
-                if name == recipe and figure:
+            if method in table.figures:
+                figure = dict(zip(table.recipes, table.figures[method], strict=True)).get(recipe)
+                if figure:
                     yield table, figure
 
 
@@ -106,6 +107,11 @@ class Choice:
     rounds: int | None = None
     assignments: Sequence[str] = ()
 
+    @property
+    def changes(self) -> list[str]:
+        """What is not as the recipes have it."""
+        return [*([] if self.rounds is None else [f"rounds={self.rounds}"]), *self.assignments]
+
 
 def load_paper(name: str) -> Paper:
     """Return the ``paper.toml`` of a paper. Raises `ConfigError` for one that is not there."""
@@ -113,7 +119,7 @@ def load_paper(name: str) -> Paper:
     return Paper.model_validate(tomllib.loads(files[find("paper", name, files)].read_text(encoding="utf-8")))
 
 
-def cells(paper: Paper, choice: Choice) -> list[Cell]:
+def cells_of(paper: Paper, choice: Choice) -> list[Cell]:
     """Return the runs that `choice` makes of the grid: recipe by recipe, method by method, seed by seed.
 
     Raises:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from fedgraph_sim.cli.catalog import table_console
 from fedgraph_sim.cli.grid import Cell
 from fedgraph_sim.cli.grid_results import TABLE_HEAD, GridResults, printed
 from fedgraph_sim.cli.progress import stop_on_signal
@@ -106,7 +107,7 @@ class Board:
 
 def print_cells(results: GridResults) -> None:
     """Print every run, with its result and folder where it is done."""
-    console = Console(highlight=False)
+    console = table_console()
     table = Table("run", "result", "folder", box=box.SIMPLE_HEAD)
     for cell in results.cells:
         run = results.run_of(cell)
@@ -117,13 +118,13 @@ def print_cells(results: GridResults) -> None:
 
 def print_results(results: GridResults, ending: Ending) -> None:
     """Print the table, what it means, and where everything is."""
-    console = Console(highlight=False)
+    console = table_console()
     table = Table(*TABLE_HEAD, box=box.SIMPLE_HEAD)
     for row in results.table():
         table.add_row(*row)
     console.print(table)
     for note in results.notes():
-        console.print(note, markup=False)
+        console.print(note, markup=False, soft_wrap=True)
     for name in ending.failed:
         console.print(f"failed: {name}", markup=False, style="red")
     console.print(f"Results: {os.path.relpath(results.folder)}", soft_wrap=True)

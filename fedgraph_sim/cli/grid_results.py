@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
 
-from fedgraph_sim.cli.grid import Cell, Figure, Paper, Published
+from fedgraph_sim.cli.grid import Cell, Choice, Figure, Paper, Published, cells_of
 from fedgraph_sim.cli.run_folders import Finished, finished_runs
 from fedgraph_sim.engine.files import write_text
 
@@ -26,6 +26,12 @@ class Row:
     published: tuple[tuple[Published, Figure], ...]
 
     @property
+    def runs(self) -> str:
+        """How many runs are finished."""
+        done = len(self.values)
+        return str(done) if done == self.num_planned else f"{done} of {self.num_planned}"
+
+    @property
     def figure(self) -> Figure:
         """Mean and, of several runs, population standard deviation."""
         return (fmean(self.values), pstdev(self.values)) if len(self.values) > 1 else self.values
@@ -34,12 +40,13 @@ class Row:
 class GridResults:
     """The finished runs of a grid's cells, which lie in one folder under whatever name; new ones are added."""
 
-    def __init__(self, paper: Paper, cells: Sequence[Cell], folder: Path) -> None:
+    def __init__(self, paper: Paper, choice: Choice, folder: Path) -> None:
         self.paper = paper
-        self.cells = cells
+        self.cells = cells_of(paper, choice)
+        self._changes = choice.changes
         self.folder = folder
         known = {run.config.model_dump_json(): run for run in finished_runs(folder)}
-        keys = {cell.name: cell.config.model_dump_json() for cell in cells}
+        keys = {cell.name: cell.config.model_dump_json() for cell in self.cells}
         self._finished = {name: known[key] for name, key in keys.items() if key in known}
         sources = dict.fromkeys(table.source for table in paper.published)
         self._letters = {source: chr(ord("a") + number) for number, source in enumerate(sources)}
@@ -86,9 +93,7 @@ class GridResults:
             (
                 row.recipe,
                 row.method,
-                str(row.num_planned)
-                if len(row.values) == row.num_planned
-                else f"{len(row.values)} of {row.num_planned}",
+                row.runs,
                 printed(row.figure),
                 ", ".join(f"{printed(figure)} ({self._letters[table.source]})" for table, figure in row.published),
             )
@@ -105,7 +110,8 @@ class GridResults:
             f"standard deviation over runs that differ in the seed of weights and draws, {data}"
         )
         used = {table.source: table for row in self.rows() for table, _ in row.published}
-        return [here, self.paper.note] + [
+        changed = [f"not as in the recipes: {', '.join(self._changes)}"] if self._changes else []
+        return [here, *changed, self.paper.note] + [
             f"({letter}) {source}" + (" (a secondary source)" if used[source].secondary else "")
             for source, letter in self._letters.items()
             if source in used

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-INTERRUPTED = 130
+from fedgraph_sim.cli.run import INTERRUPTED
 
 
 def _comma_separated(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
@@ -27,7 +27,7 @@ def _comma_separated(ctx: click.Context, parameter: click.Parameter, value: str 
     "--jobs",
     metavar="J",
     type=click.IntRange(min=1),
-    help="Runs at a time, each in a process of its own; 1: in this one, without Ray.  [default: what the machine takes]",
+    help="Runs at a time, each in its own process; 1: in this one, without Ray.  [default: what the machine takes]",
 )
 @click.option("--dry-run", is_flag=True, help="Show the runs, and which are done; start nothing.")
 @click.option(
@@ -70,7 +70,7 @@ def reproduce(
     Exit code: 0 after success, 1 if a run failed (the others go on), 2 for input that cannot be used, 130 after Ctrl-C.
     """
     from fedgraph_sim.cli.configuration import cache_folder
-    from fedgraph_sim.cli.grid import Choice, cells, load_paper
+    from fedgraph_sim.cli.grid import Choice, load_paper
     from fedgraph_sim.cli.grid_progress import print_cells, print_results, run_missing
     from fedgraph_sim.cli.grid_results import GridResults
     from fedgraph_sim.engine.checks import check_writable
@@ -88,7 +88,7 @@ def reproduce(
     )
     folder = (out or Path("runs") / paper.lower()).absolute()
     check_writable(folder)
-    results = GridResults(sheet, cells(sheet, choice), folder)
+    results = GridResults(sheet, choice, folder)
     if dry_run:
         print_cells(results)
         return

@@ -102,7 +102,7 @@ class RunConfig(BaseModel):
         -1,
         ge=-1,
         lt=2**63,
-        description="seed of the split and of the partition; -1: that of the run, so that another seed is another split",
+        description="seed of the split and of the partition; -1: the run's, so that another seed is another split",
     )
     algorithm: SerializeAsAny[Algorithm]
     dataset: SerializeAsAny[Dataset]

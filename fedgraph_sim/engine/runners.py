@@ -15,7 +15,7 @@ from fedgraph_sim.engine.config import EngineConfig, RunConfig
 from fedgraph_sim.engine.launch import Folders, Run, prepare_run
 from fedgraph_sim.engine.placement import place
 from fedgraph_sim.engine.report import Event, Outcome
-from fedgraph_sim.errors import ConfigError
+from fedgraph_sim.errors import ConfigError, RunError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +46,9 @@ class Runner:
             yield _failed(f"{type(error).__name__}: {error}", traceback.format_exc())
         finally:
             self._run = None
+
+    def ready(self) -> None:
+        """Return, as soon as the process is there."""
 
     def stop(self) -> None:
         """Ask the run to end after the round that is under way, and those after it before their first."""
@@ -84,25 +87,36 @@ class OnRunners:
         self.num_runners = len(placement.actors)
         self._plans = plans
         self._resources = {"num_cpus": placement.cpus, "num_gpus": placement.gpus}
+        self._runners: list[Any] = []
         self._busy: dict[Any, tuple[int, Any]] = {}
         self._stopping = False
 
     def events(self) -> Iterator[tuple[int, Event]]:
         """Run, and yield events with the number of their plan; a runner that dies is replaced, and its run failed."""
         import ray
+
+        try:
+            yield from self._events()
+        finally:
+            for runner in self._runners:
+                ray.kill(runner)  # gives its CPUs and GPUs back at once
+
+    def _events(self) -> Iterator[tuple[int, Event]]:
+        import ray
         from ray.exceptions import RayActorError
 
         free = [self._start() for _ in range(self.num_runners)]
+        self._wait(free)
         waiting = list(enumerate(self._plans))[::-1]
         while self._busy or (waiting and not self._stopping):
             while free and waiting and not self._stopping:
                 number, plan = waiting.pop()
                 runner = free.pop()
                 self._busy[runner.run.options(num_returns="streaming").remote(plan)] = number, runner
-            (stream,), _ = ray.wait(list(self._busy), num_returns=1)
+            stream: Any = ray.wait(list(self._busy), num_returns=1)[0][0]
             number, runner = self._busy[stream]
             try:
-                event = ray.get(next(stream))
+                event: Event = ray.get(next(stream))
             except RayActorError as error:
                 runner = self._start()
                 event = _failed("the process of the run died", str(error))
@@ -117,6 +131,20 @@ class OnRunners:
         for _, runner in self._busy.values():
             runner.stop.remote()
 
+    def _wait(self, runners: list[Any]) -> None:
+        import ray
+        from ray.exceptions import GetTimeoutError
+
+        from fedgraph_sim.engine.actors import START_TIMEOUT
+
+        try:
+            ray.get([runner.ready.remote() for runner in runners], timeout=START_TIMEOUT)
+        except GetTimeoutError:
+            raise RunError(
+                f"{len(runners)} processes did not start within {START_TIMEOUT:.0f} s; another job may hold the CPUs "
+                "or GPUs: see `ray status`"
+            ) from None
+
     def _start(self) -> Any:
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -124,7 +152,9 @@ class OnRunners:
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         # Two threads: `stop` must get through while `run` is under way.
         actor: Any = ray.remote(Runner)
-        return actor.options(max_concurrency=2, scheduling_strategy=here, **self._resources).remote()
+        runner = actor.options(max_concurrency=2, scheduling_strategy=here, **self._resources).remote()
+        self._runners.append(runner)
+        return runner
 
 
 def run_all(plans: Sequence[Plan], num_runners: int | None) -> Here | OnRunners:
