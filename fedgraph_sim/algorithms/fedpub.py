@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor
 
 from fedgraph_sim.algorithms.nn.masks import initial_masks, masked, only_masks, pruned, sparsity
-from fedgraph_sim.algorithms.nn.models import Weights
+from fedgraph_sim.algorithms.nn.models import Weights, glorot
 from fedgraph_sim.algorithms.nn.probe import block_model, embedding, probe
 from fedgraph_sim.algorithms.nn.similarity import cosine_similarity, same_community
 from fedgraph_sim.algorithms.node_classifier import NodeClassifier
@@ -107,6 +107,17 @@ class FedPub(NodeClassifier):
         if self.communities:
             scores = scores.masked_fill(~same_community(similarity, self.communities), -torch.inf)
         return torch.softmax(scores, dim=1)
+
+    def initial_weights(self, fed: Federation) -> Weights:
+        """Draw weights as ever, but the head and its bias Glorot-uniform, as the released code has them.
+
+        With a smaller head, predictions stay uniform for longer, and 100 rounds end 1 point of accuracy lower on Cora.
+        """
+        weights = super().initial_weights(fed)
+        generator = torch.Generator().manual_seed(seed_for(fed.seed, "head"))
+        hidden, num_classes = weights["head.weight"].shape
+        matrix, bias = (glorot((rows, num_classes), generator) for rows in (hidden, 1))
+        return weights | {"head.weight": matrix, "head.bias": bias[0]}
 
     def random_graph(self, fed: Federation) -> Graph:
         """Draw the graph on which models are compared."""

@@ -145,8 +145,8 @@ def _bar(console: Console) -> Progress:
 
 def _scores(report: RoundReport) -> str:
     metrics = report.evaluation.metrics if report.evaluation is not None else {}
-    shown = [f"{name.replace('_', ' ')} {_number(metrics[name])}" for name in metrics if not name.endswith("loss")]
-    return "  ".join(text for text in shown if not text.startswith("train"))
+    shown = [name for name in metrics if name.startswith(("val_", "test_")) and not name.endswith("_loss")]
+    return "  ".join(f"{name.replace('_', ' ')} {_number(metrics[name])}" for name in shown)
 
 
 def _result_rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:

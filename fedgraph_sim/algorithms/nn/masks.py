@@ -38,7 +38,7 @@ def pruned(weights: Weights, *, threshold: float) -> Weights:
     own = without_masks(weights)
     for name, mask in only_masks(weights).items():
         matrix = name.removesuffix(MASK)
-        own[matrix] = torch.where(mask.abs() > threshold, own[matrix], 0.0)
+        own[matrix] = own[matrix] * kept(mask, threshold)
     return own
 
 
@@ -47,6 +47,11 @@ def sparsity(weights: Weights, *, threshold: float) -> dict[str, Tensor]:
     pairs = {}
     for name, mask in only_masks(weights).items():
         layer = name.removesuffix(MASK).removesuffix(".weight")
-        small = (mask.abs() <= threshold).sum().to(mask.dtype)
-        pairs[f"{layer}_sparsity"] = torch.stack([small, torch.full_like(small, mask.numel())])
+        size = torch.full((), float(mask.numel()), device=mask.device)
+        pairs[f"{layer}_sparsity"] = torch.stack([size - kept(mask, threshold).sum(), size])
     return pairs
+
+
+def kept(mask: Tensor, threshold: float) -> Tensor:
+    """Return 1 where a mask is beyond +-threshold, else 0: in floats, several times faster than booleans."""
+    return F.hardshrink(mask, threshold).sign().abs()
