@@ -2,6 +2,7 @@
 
 from fedgraph_sim.algorithms.centralized import Centralized
 from fedgraph_sim.algorithms.fedavg import FedAvg
+from fedgraph_sim.algorithms.fedper import FedPer
 from fedgraph_sim.algorithms.fedprox import FedProx
 from fedgraph_sim.algorithms.local import Local
 from fedgraph_sim.engine.algorithm import Algorithm
@@ -11,4 +12,5 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "centralized": Centralized,
     "fedavg": FedAvg,
     "fedprox": FedProx,
+    "fedper": FedPer,
 }
