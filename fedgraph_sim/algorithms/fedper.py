@@ -1,8 +1,8 @@
 """FedPer (Arivazhagan et al., Federated Learning with Personalization Layers, 2019).
 
-Exchange: set-up, the initial base layers and the number of classes go down and each client's number of training nodes
-comes up; in a round, the base layers go down to the participants, and their trained base layers come up. The personal
-layers, the last ones, never travel: each client draws its own.
+Exchange: set-up, the initial base layers, the number of classes and a seed go down, and each client's number of
+training nodes comes up; in a round, the base layers go down to the participants, and their trained base layers come up.
+The personal layers, the last ones, never travel: each client draws them itself.
 """
 
 from typing import ClassVar, Literal
@@ -15,6 +15,7 @@ from fedgraph_sim.algorithms.nn.models import Weights
 from fedgraph_sim.engine.algorithm import Client, client_step
 from fedgraph_sim.engine.federation import Federation
 from fedgraph_sim.engine.tree import Tree
+from fedgraph_sim.seeds import seed_for
 
 LAYERS = ("conv1", "conv2", "head")
 
@@ -37,18 +38,29 @@ class FedPer(FedAvg):
         description="layers, counted from the last, that stay with the client (K_P); 1: the linear head",
         json_schema_extra={"unit": "layers"},
     )
+    personal_start: Literal["same", "own"] = Field(
+        "same",
+        description='initial personal layers: "same": all clients draw them with the seed that the server sends; '
+        '"own": each draws others',
+    )
 
     def setup(self, fed: Federation) -> Tree:
         """Draw the initial base layers and learn the clients' numbers of training nodes."""
         base = self.base(self.initial_weights(fed))
-        sizes = fed.call(self.start, {"weights": base, "num_classes": torch.tensor(fed.task.num_classes)})
+        public = {
+            "num_classes": torch.tensor(fed.task.num_classes),
+            "seed": torch.tensor(seed_for(fed.seed, "personal")),
+        }
+        sizes = fed.call(self.start, {"weights": base} | public)
         return {"weights": base, "client_weights": self._client_weights(sizes.stack("num_train"))}
 
     @client_step
     def start(self, client: Client, message: Tree) -> Tree:
-        """Draw own personal layers to the base layers received, and tell how many training nodes there are."""
+        """Draw personal layers to the base layers received, and tell how many training nodes there are."""
+        seeded = torch.Generator().manual_seed(int(message["seed"]))
+        generator = seeded if self.personal_start == "same" else client.random.generator()
         # The number of features decides about the first layer alone, which is never personal.
-        drawn = self.network.init(1, int(message["num_classes"]), client.random.generator())
+        drawn = self.network.init(1, int(message["num_classes"]), generator)
         return super().start(client, message["weights"] | self.personal(drawn))
 
     @client_step(batched=True)

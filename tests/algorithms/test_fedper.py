@@ -27,7 +27,7 @@ def test_the_personal_layers_never_travel(path_graphs, make_federation, train, p
     ledger, participants = fed.ledger, 4 * fraction
     assert ledger.total("down", "train") == rounds * participants * shared * 4
     assert ledger.total("up", "train") == rounds * participants * shared * 4
-    assert ledger.total("down", "setup") == 4 * (shared * 4 + 8)  # and the number of classes
+    assert ledger.total("down", "setup") == 4 * (shared * 4 + 16)  # and the number of classes and a seed
     assert ledger.total("up", "setup") == 4 * 8  # each client's number of training nodes
 
 
@@ -36,7 +36,6 @@ def test_the_base_is_averaged_and_the_heads_are_not(path_graphs, make_federation
     fed = make_federation(algorithm, path_graphs)
     server = algorithm.setup(fed)
     before = heads(fed)
-    assert not torch.equal(*before)
     fed.begin(round=1, kind="train")
     first, second = fed.call(algorithm.train, server["weights"]).values()
     expected = {name: (2 * leaf + second["weights"][name]) / 3 for name, leaf in first["weights"].items()}
@@ -47,6 +46,20 @@ def test_the_base_is_averaged_and_the_heads_are_not(path_graphs, make_federation
     after = heads(fed)
     assert not torch.equal(*after)
     assert not any(torch.equal(old, new) for old, new in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize(("personal_start", "equal"), [("same", True), ("own", False)])
+def test_clients_draw_the_same_heads_or_their_own(path_graphs, make_federation, personal_start, equal):
+    algorithm = FedPer(hidden=HIDDEN, personal_start=personal_start)
+
+    def drawn(seed):
+        fed = make_federation(algorithm, path_graphs, seed=seed)
+        algorithm.setup(fed)
+        return heads(fed)
+
+    assert torch.equal(*drawn(0)) == equal
+    assert torch.equal(drawn(0)[0], drawn(0)[0])
+    assert not torch.equal(drawn(0)[0], drawn(1)[0])
 
 
 @pytest.mark.parametrize("batched", [False, True])
