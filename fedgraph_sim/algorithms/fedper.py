@@ -1,6 +1,6 @@
 """FedPer (Arivazhagan et al., Federated Learning with Personalization Layers, 2019).
 
-Exchange: set-up, the initial base layers, the number of classes and a seed go down, and each client's number of
+Exchange: set-up, the initial base layers, the width of the head and a seed go down, and each client's number of
 training nodes comes up; in a round, the base layers go down to the participants, and their trained base layers come up.
 The personal layers, the last ones, never travel: each client draws them itself.
 """
@@ -46,9 +46,10 @@ class FedPer(FedAvg):
 
     def setup(self, fed: Federation) -> Tree:
         """Draw the initial base layers and learn the clients' numbers of training nodes."""
-        base = self.base(self.initial_weights(fed))
+        weights = self.initial_weights(fed)
+        base = self.base(weights)
         public = {
-            "num_classes": torch.tensor(fed.task.num_classes),
+            "num_outputs": torch.tensor(len(weights["head.bias"])),
             "seed": torch.tensor(seed_for(fed.seed, "personal")),
         }
         sizes = fed.call(self.start, {"weights": base} | public)
@@ -60,7 +61,7 @@ class FedPer(FedAvg):
         seeded = torch.Generator().manual_seed(int(message["seed"]))
         generator = seeded if self.personal_start == "same" else client.random.generator()
         # The number of features decides about the first layer alone, which is never personal.
-        drawn = self.network.init(1, int(message["num_classes"]), generator)
+        drawn = self.network.init(1, int(message["num_outputs"]), generator)
         return super().start(client, message["weights"] | self.personal(drawn))
 
     @client_step(batched=True)

@@ -27,7 +27,7 @@ def test_the_personal_layers_never_travel(path_graphs, make_federation, train, p
     ledger, participants = fed.ledger, 4 * fraction
     assert ledger.total("down", "train") == rounds * participants * shared * 4
     assert ledger.total("up", "train") == rounds * participants * shared * 4
-    assert ledger.total("down", "setup") == 4 * (shared * 4 + 16)  # and the number of classes and a seed
+    assert ledger.total("down", "setup") == 4 * (shared * 4 + 16)  # and the width of the head and a seed
     assert ledger.total("up", "setup") == 4 * 8  # each client's number of training nodes
 
 
