@@ -35,6 +35,20 @@ def pick(tree: Tree, positions: Sequence[int]) -> Tree:
     return tree_map(part, tree)
 
 
+def put(tree: Tree, positions: Sequence[int], parts: Tree) -> Tree:
+    """Return the tree with the clients at `positions` replaced by those of `parts`; all, in order, cost no copy."""
+    index = list(positions)
+
+    def replaced(leaf: Tensor, part: Tensor) -> Tensor:
+        if index == list(range(len(leaf))):
+            return part
+        whole = leaf.clone()
+        whole[index] = part
+        return whole
+
+    return tree_map(replaced, tree, parts)
+
+
 def gather(parts: Sequence[Tree], positions: Sequence[Sequence[int]]) -> Tree:
     """Put parts together so that the clients of ``parts[i]`` are at ``positions[i]``."""
     if len(parts) == 1 and list(positions[0]) == list(range(len(positions[0]))):
@@ -58,10 +72,13 @@ def gather(parts: Sequence[Tree], positions: Sequence[Sequence[int]]) -> Tree:
 
 
 def weighted_sum(tree: Tree, weights: Tensor) -> Tree:
-    """Return sum_k weights_k leaf_k for every leaf, one matrix product each; whole numbers come out in float64."""
+    """Return sum_k weights_k leaf_k for every leaf, one matrix product each; whole numbers come out in float64.
+
+    `weights` is [num_clients], or [n, num_clients] for n sums, which are stacked on a leading axis.
+    """
 
     def total(leaf: Tensor) -> Tensor:
         flat = leaf.reshape(len(leaf), -1).to(leaf.dtype if leaf.is_floating_point() else torch.double)
-        return (weights.to(flat) @ flat).reshape(leaf.shape[1:])
+        return (weights.to(flat) @ flat).reshape(*weights.shape[:-1], *leaf.shape[1:])
 
     return tree_map(total, tree)
