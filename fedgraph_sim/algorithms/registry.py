@@ -2,6 +2,7 @@
 
 from fedgraph_sim.algorithms.centralized import Centralized
 from fedgraph_sim.algorithms.fedavg import FedAvg
+from fedgraph_sim.algorithms.fedgnn import FedGnn
 from fedgraph_sim.algorithms.fedper import FedPer
 from fedgraph_sim.algorithms.fedprox import FedProx
 from fedgraph_sim.algorithms.gcfl import Gcfl
@@ -15,4 +16,5 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "fedprox": FedProx,
     "fedper": FedPer,
     "gcfl": Gcfl,
+    "fedgnn": FedGnn,
 }
