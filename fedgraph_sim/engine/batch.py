@@ -4,13 +4,14 @@ A padding node has no features, no edges and no role: it takes part in no propag
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from fedgraph_sim.engine.graph_tensors import GraphTensors
+from fedgraph_sim.engine.replay import Programs
 from fedgraph_sim.engine.sparse import Blocks, Matrix, SparseMatrix
 
 MAX_PADDING = 0.2
@@ -29,6 +30,7 @@ class Batch:
     normalized_adjacency: Blocks
     mean_adjacency: Blocks
     index: Tensor
+    programs: Programs = field(default_factory=Programs)
 
     @classmethod
     def of(cls, graphs: Sequence[GraphTensors]) -> "Batch":

@@ -5,15 +5,18 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from fedgraph_sim.engine.tree import Tree, tree_map
 
 
-def stack(trees: Sequence[Tree]) -> Tree:
-    """Put the trees of several clients together."""
+def stack(trees: Sequence[Tree], *, fill: bool = False) -> Tree:
+    """Put the trees of several clients together; with `fill` shorter leaves are filled up with zeros (False)."""
 
     def together(*parts: Tensor) -> Tensor | list[Tensor]:
-        return torch.stack(parts) if len({part.shape for part in parts}) == 1 else list(parts)
+        if len({part.shape for part in parts}) == 1:
+            return torch.stack(parts)
+        return pad_sequence(list(parts), batch_first=True) if fill else list(parts)
 
     return tree_map(together, *trees)
 
