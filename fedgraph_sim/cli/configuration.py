@@ -19,7 +19,7 @@ from fedgraph_sim.errors import ConfigError
 from fedgraph_sim.names import find
 
 NAMED: Mapping[str, tuple[Mapping[str, type[BaseModel]], str]] = {
-    "algorithm": (ALGORITHMS, "fedavg"),
+    "algorithm": (ALGORITHMS, "fedpub"),
     "dataset": (DATASETS, "csbm"),
     "partition": (PARTITIONERS, "metis"),
 }

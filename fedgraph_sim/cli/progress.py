@@ -4,7 +4,6 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -13,6 +12,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from fedgraph_sim.cli.run_folders import other_algorithms
+from fedgraph_sim.engine.checks import CONFIG_FILE
+from fedgraph_sim.engine.job import Job
 from fedgraph_sim.engine.launch import Run
 from fedgraph_sim.engine.report import Outcome, RoundReport, Started
 
@@ -42,7 +44,7 @@ def follow(run: Run, *, profile: bool = False) -> Outcome:
             else:
                 outcome = event
     assert outcome is not None
-    conclude(outcome, run.job.folder, console)
+    conclude(outcome, run.job, console)
     if profile:
         Console(highlight=False).print(profile_table(outcome.summary["profile"]))
     return outcome
@@ -62,9 +64,9 @@ def announce(run: Run, console: Console) -> None:
     )
 
 
-def conclude(outcome: Outcome, folder: Path, console: Console) -> None:
+def conclude(outcome: Outcome, job: Job, console: Console) -> None:
     """Print the results, and where they are."""
-    summary = outcome.summary
+    summary, folder = outcome.summary, job.folder
     if outcome.details:
         console.print(outcome.details, markup=False)
     if outcome.error:
@@ -76,11 +78,27 @@ def conclude(outcome: Outcome, folder: Path, console: Console) -> None:
     for key, value in _result_rows(summary):
         table.add_row(key, value)
     out.print(table)
+    if outcome.status == "completed":
+        out.print(comparison(job), soft_wrap=True)
     out.print(f"Results: {os.path.relpath(folder)}", soft_wrap=True)
     for file, meaning in FILES.items():
         if (folder / file).exists():
             out.print(f"  {file:<16} {meaning}", soft_wrap=True)
     out.print(f"Curves:  tensorboard --logdir {os.path.relpath(folder.parent)}", soft_wrap=True)
+
+
+def comparison(job: Job) -> str:
+    """Return the results of other algorithms that ran under the same configuration, or how to get the first."""
+    others = other_algorithms(job.folder.parent, job.config)
+    if not others:
+        name = "local" if job.config.algorithm.name == "fedavg" else "fedavg"
+        return f"Compare: fedgraph-sim run {os.path.relpath(job.folder / CONFIG_FILE)} --algorithm {name}"
+    lines = ["Other algorithms, all else equal:"]
+    for name, run in others.items():
+        metric = f"test_{run.config.algorithm.metric}"
+        score = f"{metric.replace('_', ' ')} {_number(run.summary[metric])}"
+        lines.append(f"  {name:<16} {score}  {os.path.relpath(run.folder)}")
+    return "\n".join(lines)
 
 
 def profile_table(seconds: dict[str, float]) -> Table:

@@ -29,3 +29,16 @@ def finished_runs(folder: Path) -> Iterator[Finished]:
                 yield Finished(folder=path.parent, config=load_config(path, {}, ()), summary=summary)
         except (OSError, ValueError, TypeError, KeyError):  # of JSON, and ConfigError
             continue
+
+
+def other_algorithms(folder: Path, config: RunConfig) -> dict[str, Finished]:
+    """Return, by algorithm, the latest of the runs in `folder` that differ from `config` in it, or also in [engine]."""
+    same = config.model_dump_json(exclude={"algorithm", "engine"})
+    runs = [
+        run
+        for run in finished_runs(folder)
+        if run.config.algorithm.name != config.algorithm.name
+        and run.config.model_dump_json(exclude={"algorithm", "engine"}) == same
+    ]
+    latest = sorted(runs, key=lambda run: (run.folder / "summary.json").stat().st_mtime)
+    return {run.config.algorithm.name: run for run in latest}
