@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 
 import pyarrow.parquet as pq
 import pytest
@@ -68,6 +69,22 @@ def test_a_run_writes_its_folder(run_small, tmp_path):
     assert [(row["round"], row["client"]) for row in clients] == [(r, c) for r in (1, 2, 3) for c in (0, 1, 2)]
     ledger = pq.read_table(folder / "ledger.parquet").to_pylist()
     assert sum(row["bytes"] for row in ledger if row["kind"] == "train") == 2 * sent
+
+
+def test_a_personalised_run_shows_who_resembles_whom(invoke, tmp_path):
+    options = ("--inline", "--set", "dataset.num_nodes=300", "--clients", "3", "--rounds", "4", "--name", "pub")
+    result = invoke("run", *options, "--algorithm", "fedpub", "--set", "evaluation.every=3")
+    assert result.exit_code == 0, result.output
+    assert "matrices.parquet" in result.stdout
+    folder = tmp_path / "runs" / "pub"
+    matrices = pq.read_table(folder / "matrices.parquet").to_pylist()
+    counts = Counter((row["round"], row["name"]) for row in matrices)
+    names = [(0, "label_similarity"), (0, "missing_edges"), (3, "similarity"), (4, "similarity")]
+    assert counts == dict.fromkeys(names, 9)
+    clients = pq.read_table(folder / "clients.parquet").to_pylist()
+    assert [row["conv1_sparsity_count"] for row in clients] == [32 * 128] * 6
+    lines = [line for line in result.stderr.splitlines() if line.startswith("round ")]
+    assert all("sparsity" not in line for line in lines)
 
 
 def test_the_output_is_one_line_per_round_and_the_results(invoke):
