@@ -27,7 +27,7 @@ def _comma_separated(ctx: click.Context, parameter: click.Parameter, value: str 
     "--jobs",
     metavar="J",
     type=click.IntRange(min=1),
-    help="Runs at a time, each in its own process; 1: in this one, without Ray.  [default: what the machine takes]",
+    help="Runs at a time, each in its own process; 1: in this one, without Ray.  [default: by CPUs and memory]",
 )
 @click.option("--dry-run", is_flag=True, help="Show the runs, and which are done; start nothing.")
 @click.option(

@@ -17,6 +17,9 @@ from fedgraph_sim.engine.placement import place
 from fedgraph_sim.engine.report import Event, Outcome
 from fedgraph_sim.errors import ConfigError, RunError
 
+FEW_ROUNDS = 200
+"""Rounds of all runs together that are over before Ray and its processes would have started, on graphs like Cora."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
@@ -158,8 +161,12 @@ class OnRunners:
 
 
 def run_all(plans: Sequence[Plan], num_runners: int | None) -> Here | OnRunners:
-    """Return what runs `plans`, at most `num_runners` at a time, or as many as CPUs, GPUs and memory take."""
-    return Here(plans) if min(num_runners or 2, len(plans)) <= 1 else OnRunners(plans, num_runners)
+    """Return what runs `plans`, at most `num_runners` at a time.
+
+    None is as many as CPUs, GPUs and memory take, or one in this process where there are only few rounds to run.
+    """
+    few = num_runners is None and sum(plan.config.rounds for plan in plans) <= FEW_ROUNDS
+    return Here(plans) if few or num_runners == 1 or len(plans) == 1 else OnRunners(plans, num_runners)
 
 
 def _failed(error: str, details: str = "") -> Outcome:

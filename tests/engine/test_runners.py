@@ -92,7 +92,8 @@ def test_stop_ends_the_runs_under_way_and_begins_no_other(plan: Callable[..., Pl
 
 
 def test_the_machine_limits_the_runners(plan: Callable[..., Plan]) -> None:
-    assert isinstance(run_all([plan("a")], None), Here)
-    several = run_all([plan(name) for name in "abcd"], None)
+    assert isinstance(run_all([plan("a", rounds=1000)], None), Here)
+    assert isinstance(run_all([plan(name, rounds=2) for name in "abcd"], None), Here)
+    several = run_all([plan(name, rounds=1000) for name in "abcd"], None)
     assert isinstance(several, OnRunners)
     assert several.num_runners == 2
