@@ -12,6 +12,8 @@ from fedgraph_sim.algorithms.nn.models import MODELS, Model, Weights
 from fedgraph_sim.algorithms.nn.optimizers import Adam
 from fedgraph_sim.engine.algorithm import Algorithm, Client, client_step
 from fedgraph_sim.engine.federation import Federation
+from fedgraph_sim.engine.graph_tensors import GraphTensors
+from fedgraph_sim.engine.random_stream import RandomStream
 from fedgraph_sim.engine.tree import Tree
 from fedgraph_sim.seeds import seed_for
 
@@ -57,16 +59,20 @@ class NodeClassifier(Algorithm):
         client.state = {"weights": weights, "optimizer": self.optimizer.init(weights)}
         return {"num_train": client.graph.train_mask.sum()}
 
+    def logits(self, weights: Weights, graph: GraphTensors, random: RandomStream | None = None) -> Tensor:
+        """Return the model's logits [n, num_classes]; `random` is the dropout's stream in training."""
+        return self.network(weights, graph, random)
+
     def fit(self, client: Client, weights: Weights, penalty: Penalty | None = None) -> Weights:
         """Train `weights` for the local epochs on cross-entropy (plus `penalty`), and keep the result as own model.
 
         A client without training nodes returns what it received: weight decay alone must not move a model.
         """
-        network, optimizer, graph = self.network, self.optimizer, client.graph
+        optimizer, graph = self.optimizer, client.graph
         moments = client.state["optimizer"] if self.optimizer_state == "keep" else optimizer.init(weights)
 
         def loss(weights: Weights, epoch: int) -> Tensor:
-            logits = network(weights, graph, client.random.fold(epoch))
+            logits = self.logits(weights, graph, client.random.fold(epoch))
             value = cross_entropy(logits, graph.y, graph.train_mask)
             return value if penalty is None else value + penalty(weights)
 
@@ -82,4 +88,4 @@ class NodeClassifier(Algorithm):
         weights = client.state["weights"] if message is None else message
         graph = client.graph
         masks = {"train": graph.train_mask, "val": graph.val_mask, "test": graph.test_mask}
-        return scores(self.network(weights, graph), graph.y, masks)
+        return scores(self.logits(weights, graph), graph.y, masks)

@@ -2,7 +2,11 @@
 
 from fedgraph_sim.algorithms.centralized import Centralized
 from fedgraph_sim.algorithms.fedavg import FedAvg
+from fedgraph_sim.algorithms.fedgnn import FedGnn
+from fedgraph_sim.algorithms.fedper import FedPer
 from fedgraph_sim.algorithms.fedprox import FedProx
+from fedgraph_sim.algorithms.fedpub import FedPub
+from fedgraph_sim.algorithms.gcfl import Gcfl
 from fedgraph_sim.algorithms.local import Local
 from fedgraph_sim.engine.algorithm import Algorithm
 
@@ -11,4 +15,8 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "centralized": Centralized,
     "fedavg": FedAvg,
     "fedprox": FedProx,
+    "fedpub": FedPub,
+    "fedper": FedPer,
+    "gcfl": Gcfl,
+    "fedgnn": FedGnn,
 }

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Mapping
 from inspect import cleandoc
+from itertools import groupby
 from typing import Any, Literal, get_args, get_origin
 
 import click
@@ -47,7 +48,7 @@ def keys() -> None:
     from fedgraph_sim.cli.configuration import PLAIN
     from fedgraph_sim.engine.config import RunConfig
 
-    console = _console()
+    console = table_console()
     console.print(parameter_table("", RunConfig))
     for table, model in PLAIN.items():
         console.print(parameter_table(table, model))
@@ -56,10 +57,28 @@ def keys() -> None:
     )
 
 
-def _show(kind: str, classes: Mapping[str, Any], name: str | None) -> None:
-    from fedgraph_sim.cli.configuration import find
+@click.command()
+@click.argument("name", required=False)
+def recipes(name: str | None) -> None:
+    """List the recipes: whole-run files for `fedgraph-sim run recipe:NAME`; or print the recipe NAME, to be kept."""
+    from fedgraph_sim.recipes import all_recipes, recipe, summary, title
 
-    console = _console()
+    if name is not None:
+        click.echo(recipe(name).read_text(encoding="utf-8"), nl=False)
+        return
+    console = table_console()
+    for group, files in groupby(all_recipes().items(), key=lambda item: item[1].parent):
+        console.print(title(group), markup=False)
+        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        for key, path in files:
+            table.add_row(f"  {key}", summary(path))
+        console.print(table)
+
+
+def _show(kind: str, classes: Mapping[str, Any], name: str | None) -> None:
+    from fedgraph_sim.names import find
+
+    console = table_console()
     if name is None:
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
         for key, model in classes.items():
@@ -71,7 +90,7 @@ def _show(kind: str, classes: Mapping[str, Any], name: str | None) -> None:
     console.print(parameter_table(kind, classes[name]))
 
 
-def _console() -> Console:
+def table_console() -> Console:
     """Return a console for tables, wide where there is no terminal whose width would count."""
     return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=160)
 

@@ -16,9 +16,10 @@ from fedgraph_sim.datasets.registry import DATASETS, PARTITIONERS
 from fedgraph_sim.datasets.split import Split
 from fedgraph_sim.engine.config import EngineConfig, EvaluationConfig, RunConfig
 from fedgraph_sim.errors import ConfigError
+from fedgraph_sim.names import find
 
 NAMED: Mapping[str, tuple[Mapping[str, type[BaseModel]], str]] = {
-    "algorithm": (ALGORITHMS, "fedavg"),
+    "algorithm": (ALGORITHMS, "fedpub"),
     "dataset": (DATASETS, "csbm"),
     "partition": (PARTITIONERS, "metis"),
 }
@@ -65,17 +66,6 @@ def resolve(raw: Table) -> RunConfig:
         return RunConfig.model_validate(tables, strict=True)
     except ValidationError as error:
         raise _one_sentence(error, "") from error
-
-
-def find(kind: str, name: Any, known: Iterable[str]) -> str:
-    """Return the known name that equals `name`, upper or lower case; else a ConfigError with the nearest one."""
-    by_folded = {candidate.lower(): candidate for candidate in known}
-    folded = str(name).lower()
-    if folded in by_folded:
-        return by_folded[folded]
-    near = get_close_matches(folded, by_folded, n=1, cutoff=0.4)
-    hint = f"did you mean {by_folded[near[0]]}?" if near else f"known are {', '.join(by_folded.values())}"
-    raise ConfigError(f"{kind}={name} is not known; {hint}")
 
 
 def cache_folder() -> Path:

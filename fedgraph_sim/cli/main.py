@@ -10,12 +10,14 @@ from fedgraph_sim.errors import ConfigError, RunError
 COMMANDS = {
     "run": "Train a federated model and write a run folder.",
     "partition": "Partition a graph, show what each client got, and keep it for later runs.",
+    "reproduce": "Run a paper's experiments and show them beside its published figures.",
+    "recipes": "List the whole-run files that come with the package, or print one.",
     "algorithms": "List the algorithms, or show the parameters of one.",
     "datasets": "List the data sets, or show the options of one.",
     "partitioners": "List the partitioners, or show the options of one.",
     "keys": "List all other keys of a configuration.",
 }
-_MODULES = dict.fromkeys(("algorithms", "datasets", "partitioners", "keys"), "catalog")
+_MODULES = dict.fromkeys(("recipes", "algorithms", "datasets", "partitioners", "keys"), "catalog")
 
 
 class BadInput(click.ClickException):

@@ -6,10 +6,28 @@ from typing import Any
 
 import click
 
+RECIPE = "recipe:"
+
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
+
+class RunFile(click.Path):
+    """A TOML file of the user, or ``recipe:NAME``, a file of the package."""
+
+    def __init__(self) -> None:
+        super().__init__(exists=True, dir_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the file's path."""
+        if isinstance(value, str) and value.startswith(RECIPE):
+            from fedgraph_sim.recipes import recipe
+
+            return recipe(value.removeprefix(RECIPE))
+        return super().convert(value, param, ctx)
+
+
 _DATA: list[Decorator] = [
-    click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path)),
+    click.argument("file", required=False, type=RunFile()),
     click.option("--dataset", metavar="D", help="Data set; see `fedgraph-sim datasets`.  [default: csbm]"),
     click.option("--clients", metavar="N", type=int, help="Number of clients.  [default: 10]"),
     click.option("--partition", metavar="P", help="Partitioner; see `fedgraph-sim partitioners`.  [default: metis]"),

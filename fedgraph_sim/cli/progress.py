@@ -4,7 +4,6 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -13,6 +12,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from fedgraph_sim.cli.run_folders import other_algorithms
+from fedgraph_sim.engine.checks import CONFIG_FILE
+from fedgraph_sim.engine.job import Job
 from fedgraph_sim.engine.launch import Run
 from fedgraph_sim.engine.report import Outcome, RoundReport, Started
 
@@ -42,7 +44,7 @@ def follow(run: Run, *, profile: bool = False) -> Outcome:
             else:
                 outcome = event
     assert outcome is not None
-    conclude(outcome, run.job.folder, console)
+    conclude(outcome, run.job, console)
     if profile:
         Console(highlight=False).print(profile_table(outcome.summary["profile"]))
     return outcome
@@ -62,9 +64,9 @@ def announce(run: Run, console: Console) -> None:
     )
 
 
-def conclude(outcome: Outcome, folder: Path, console: Console) -> None:
+def conclude(outcome: Outcome, job: Job, console: Console) -> None:
     """Print the results, and where they are."""
-    summary = outcome.summary
+    summary, folder = outcome.summary, job.folder
     if outcome.details:
         console.print(outcome.details, markup=False)
     if outcome.error:
@@ -76,11 +78,27 @@ def conclude(outcome: Outcome, folder: Path, console: Console) -> None:
     for key, value in _result_rows(summary):
         table.add_row(key, value)
     out.print(table)
+    if outcome.status == "completed":
+        out.print(comparison(job), soft_wrap=True)
     out.print(f"Results: {os.path.relpath(folder)}", soft_wrap=True)
     for file, meaning in FILES.items():
         if (folder / file).exists():
             out.print(f"  {file:<16} {meaning}", soft_wrap=True)
     out.print(f"Curves:  tensorboard --logdir {os.path.relpath(folder.parent)}", soft_wrap=True)
+
+
+def comparison(job: Job) -> str:
+    """Return the results of other algorithms that ran under the same configuration, or how to get the first."""
+    others = other_algorithms(job.folder.parent, job.config)
+    if not others:
+        name = "local" if job.config.algorithm.name == "fedavg" else "fedavg"
+        return f"Compare: fedgraph-sim run {os.path.relpath(job.folder / CONFIG_FILE)} --algorithm {name}"
+    lines = ["Other algorithms, all else equal:"]
+    for name, run in others.items():
+        metric = f"test_{run.config.algorithm.metric}"
+        score = f"{metric.replace('_', ' ')} {_number(run.summary[metric])}"
+        lines.append(f"  {name:<16} {score}  {os.path.relpath(run.folder)}")
+    return "\n".join(lines)
 
 
 def profile_table(seconds: dict[str, float]) -> Table:
@@ -105,6 +123,7 @@ FILES = {
     "rounds.parquet": "one row per round",
     "clients.parquet": "one row per client and evaluated round",
     "ledger.parquet": "one row per message between server and client",
+    "matrices.parquet": "one row per evaluated round and pair of clients",
     "config.toml": "repeats the run: fedgraph-sim run .../config.toml",
     "checkpoints": "states of server and clients",
 }
@@ -144,8 +163,8 @@ def _bar(console: Console) -> Progress:
 
 def _scores(report: RoundReport) -> str:
     metrics = report.evaluation.metrics if report.evaluation is not None else {}
-    shown = [f"{name.replace('_', ' ')} {_number(metrics[name])}" for name in metrics if not name.endswith("loss")]
-    return "  ".join(text for text in shown if not text.startswith("train"))
+    shown = [name for name in metrics if name.startswith(("val_", "test_")) and not name.endswith("_loss")]
+    return "  ".join(f"{name.replace('_', ' ')} {_number(metrics[name])}" for name in shown)
 
 
 def _result_rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:

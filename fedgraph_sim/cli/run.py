@@ -13,7 +13,7 @@ INTERRUPTED = 130
 
 @click.command()
 @data_options
-@click.option("--algorithm", metavar="A", help="Algorithm; see `fedgraph-sim algorithms`.  [default: fedavg]")
+@click.option("--algorithm", metavar="A", help="Algorithm; see `fedgraph-sim algorithms`.  [default: fedpub]")
 @click.option("--rounds", metavar="R", type=int, help="Number of rounds.  [default: 100]")
 @click.option(
     "--out",
@@ -43,7 +43,10 @@ def run(
 ) -> None:
     """Train a federated model as FILE (TOML) and the options say, and write a run folder.
 
-    Without anything: FedAvg on a graph that is generated on the spot, 10 clients.
+    FILE may be recipe:NAME, a file of the package; see `fedgraph-sim recipes`. Without anything: FED-PUB on a graph
+    that is generated on the spot, whose communities differ in what their features mean, one for each of 10 clients.
+
+    At the end, other runs in --out that differ from it in the algorithm alone are shown beside it.
 
     The keys of FILE and of --set are listed by `fedgraph-sim algorithms NAME`, `datasets NAME`, `partitioners NAME` and
     `keys`, each with default, values, unit and meaning.

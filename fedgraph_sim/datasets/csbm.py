@@ -39,13 +39,13 @@ class Csbm(Dataset):
         json_schema_extra={"unit": "nodes"},
     )
     num_features: int = Field(
-        32, ge=1, le=100_000, description="features of a node (p)", json_schema_extra={"unit": "features"}
+        64, ge=1, le=100_000, description="features of a node (p)", json_schema_extra={"unit": "features"}
     )
     num_communities: int = Field(
-        10, ge=1, description="communities, of equal size", json_schema_extra={"unit": "communities"}
+        20, ge=1, description="communities, of equal size", json_schema_extra={"unit": "communities"}
     )
     num_groups: int = Field(
-        5,
+        2,
         ge=1,
         le=100_000,
         description="groups of communities that share the meaning of features",
@@ -61,7 +61,7 @@ class Csbm(Dataset):
     edge_signal: float = Field(
         1.0, ge=-1e3, le=1e3, description="strength of the classes in the edges (lambda), at most sqrt(degree)"
     )
-    feature_signal: float = Field(8.0, ge=0, le=1e6, description="strength of the classes in the features (mu)")
+    feature_signal: float = Field(2.0, ge=0, le=1e6, description="strength of the classes in the features (mu)")
     bridge: float = Field(
         0.5,
         ge=0,

@@ -74,6 +74,15 @@ class PartitionInfo:
             total += float((mixed - (entropy[i] + entropy[i + 1 :]) / 2).sum())
         return max(total / (len(shares) * (len(shares) - 1) / 2), 0.0)
 
+    @property
+    def label_similarity(self) -> NDArray[np.float64]:
+        """Cosine of the label distributions of two clients [num_clients, num_clients]; 0 for one without labels."""
+        counts = np.array(self.class_counts, dtype=np.float64).reshape(self.num_clients, self.num_classes)
+        norm = np.linalg.norm(counts, axis=1, keepdims=True)
+        directions = np.divide(counts, norm, out=np.zeros_like(counts), where=norm > 0)
+        similarity: NDArray[np.float64] = directions @ directions.T
+        return similarity
+
 
 class Survey:
     """Gathers a partition's figures while its clients' subgraphs pass by."""

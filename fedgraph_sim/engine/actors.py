@@ -94,6 +94,12 @@ class HostActor:
             return None
         return _arrays(self._held[number].weighted_sum(key, torch.from_numpy(weights))())
 
+    def publish(self, tree: "Tree") -> None:
+        """Let all clients here see `tree`, of arrays, from now on."""
+        from fedgraph_sim.engine.arrays import to_tensors
+
+        self._host.publish(to_tensors(tree))
+
     def states(self) -> "dict[int, Tree]":
         """Return the states of this actor's clients, as arrays."""
         from fedgraph_sim.engine.arrays import to_arrays
@@ -216,6 +222,15 @@ class RayCohort:
             get = partial(self._get, when=f"round {call.round}, step {call.step}", place=share.place)
             parts.append(There(host, self._number, cache(partial(get, reference)), released, get))
         return Replies(call.clients, parts, [share.positions for share in divided], apart=self._apart)
+
+    def publish(self, tree: "Tree") -> None:
+        """Give `tree` to all clients; the actors of one machine share its memory."""
+        from fedgraph_sim.engine.arrays import to_arrays
+
+        shared = ray.put(to_arrays(tree))
+        pending = [host.publish.remote(shared) for host in self._hosts]
+        for place, reference in enumerate(pending):
+            self._get(reference, when="set-up", place=place)
 
     def _get(self, reference: Any, *, when: str, place: int) -> Any:
         try:

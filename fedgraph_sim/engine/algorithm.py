@@ -18,14 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass
 class Client:
-    """What a client step sees: its own graph, its own state, this call's random stream, and nothing else.
+    """What a client step sees: its own graph, its own state, this call's random stream, what the server published.
 
     `state` is a tree that stays in the client's process from call to call: personal layers, optimiser moments, masks.
+    `public` is the same for all clients, see `Federation.publish`.
     """
 
     graph: GraphTensors
     random: RandomStream
     state: dict[str, Tree] = field(default_factory=dict)
+    public: Tree = None
 
 
 ClientStep = Callable[[Client, Any], Tree]

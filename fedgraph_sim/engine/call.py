@@ -11,7 +11,7 @@ class Call:
     """One step for some clients, on its way to them.
 
     `shared` is the same message for all; `each` has a leading client axis (or lists) in the order of `clients`. The
-    random stream of a client is a function of `seed` and the client's number alone.
+    random stream of a client is a function of `seed` and the client's number alone. `sparse`: see `Federation.call`.
     """
 
     step: str
@@ -20,6 +20,7 @@ class Call:
     clients: tuple[int, ...]
     shared: Tree = None
     each: Tree = None
+    sparse: bool = False
 
     def failure(self, who: str, reason: str, traceback: str = "") -> "StepFailure":
         """Say that this call failed at `who`."""

@@ -16,6 +16,7 @@ RUN_FILES = (
     "rounds.parquet",
     "clients.parquet",
     "ledger.parquet",
+    "matrices.parquet",
     "events.out.tfevents.*",
     "checkpoints",
     "report.html",

@@ -5,15 +5,18 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from fedgraph_sim.engine.tree import Tree, tree_map
 
 
-def stack(trees: Sequence[Tree]) -> Tree:
-    """Put the trees of several clients together."""
+def stack(trees: Sequence[Tree], *, fill: bool = False) -> Tree:
+    """Put the trees of several clients together; with `fill` shorter leaves are filled up with zeros (False)."""
 
     def together(*parts: Tensor) -> Tensor | list[Tensor]:
-        return torch.stack(parts) if len({part.shape for part in parts}) == 1 else list(parts)
+        if len({part.shape for part in parts}) == 1:
+            return torch.stack(parts)
+        return pad_sequence(list(parts), batch_first=True) if fill else list(parts)
 
     return tree_map(together, *trees)
 
@@ -33,6 +36,20 @@ def pick(tree: Tree, positions: Sequence[int]) -> Tree:
         return [leaf[at] for at in index] if isinstance(leaf, list) else leaf[index]
 
     return tree_map(part, tree)
+
+
+def put(tree: Tree, positions: Sequence[int], parts: Tree) -> Tree:
+    """Return the tree with the clients at `positions` replaced by those of `parts`; all, in order, cost no copy."""
+    index = list(positions)
+
+    def replaced(leaf: Tensor, part: Tensor) -> Tensor:
+        if index == list(range(len(leaf))):
+            return part
+        whole = leaf.clone()
+        whole[index] = part
+        return whole
+
+    return tree_map(replaced, tree, parts)
 
 
 def gather(parts: Sequence[Tree], positions: Sequence[Sequence[int]]) -> Tree:
@@ -58,10 +75,13 @@ def gather(parts: Sequence[Tree], positions: Sequence[Sequence[int]]) -> Tree:
 
 
 def weighted_sum(tree: Tree, weights: Tensor) -> Tree:
-    """Return sum_k weights_k leaf_k for every leaf, one matrix product each; whole numbers come out in float64."""
+    """Return sum_k weights_k leaf_k for every leaf, one matrix product each; whole numbers come out in float64.
+
+    `weights` is [num_clients], or [n, num_clients] for n sums, which are stacked on a leading axis.
+    """
 
     def total(leaf: Tensor) -> Tensor:
         flat = leaf.reshape(len(leaf), -1).to(leaf.dtype if leaf.is_floating_point() else torch.double)
-        return (weights.to(flat) @ flat).reshape(leaf.shape[1:])
+        return (weights.to(flat) @ flat).reshape((*weights.shape[:-1], *leaf.shape[1:]))
 
     return tree_map(total, tree)

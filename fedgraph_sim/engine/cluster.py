@@ -3,6 +3,7 @@
 import os
 import socket
 from importlib import import_module
+from typing import Any
 
 from fedgraph_sim.engine.placement import Node
 from fedgraph_sim.errors import ConfigError
@@ -28,15 +29,19 @@ def connect() -> list[Node]:
         except (ConnectionError, RuntimeError, ValueError) as error:
             reason = str(error).splitlines()[0]
             raise ConfigError(f"cannot connect to Ray (RAY_ADDRESS={address}): {reason}") from error
-    return [
-        Node(
-            cpus=node["Resources"].get("CPU", 0.0),
-            gpus=node["Resources"].get("GPU", 0.0),
-            memory=node["Resources"].get("memory", 0.0),
-        )
-        for node in ray.nodes()
-        if node["Alive"]
-    ]
+    return [_node(node) for node in ray.nodes() if node["Alive"]]
+
+
+def this_node() -> Node:
+    """Return what Ray reports of the machine of this process, which is connected."""
+    ray = import_module("ray")
+    here = ray.get_runtime_context().get_node_id()
+    return next(_node(node) for node in ray.nodes() if node["NodeID"] == here)
+
+
+def _node(node: dict[str, Any]) -> Node:
+    resources = node["Resources"]
+    return Node(cpus=resources.get("CPU", 0.0), gpus=resources.get("GPU", 0.0), memory=resources.get("memory", 0.0))
 
 
 def _check_reachable(address: str | None) -> None:

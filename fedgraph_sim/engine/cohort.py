@@ -22,6 +22,9 @@ class Cohort(Protocol):
     def run(self, call: Call) -> Replies:
         """Begin to run the step for the call's clients, after whatever they were asked before."""
 
+    def publish(self, tree: Tree) -> None:
+        """Give `tree` to all clients, to keep: one copy in each process."""
+
     def states(self) -> dict[int, Tree]:
         """Return every client's state."""
 
@@ -77,6 +80,11 @@ class InlineCohort:
                 raise tree.error()
             parts.append(Here(tree, share.call, time.perf_counter() - begin))
         return Replies(call.clients, parts, [share.positions for share in divided], apart=self._hosts[0].batched)
+
+    def publish(self, tree: Tree) -> None:
+        """Give `tree` to all clients."""
+        for host in self._hosts:
+            host.publish(tree)
 
     def states(self) -> dict[int, Tree]:
         """Return every client's state."""

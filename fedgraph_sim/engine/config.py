@@ -98,6 +98,12 @@ class RunConfig(BaseModel):
         lt=2**63,
         description="seed of the split, the weights and all draws of the run; METIS and csbm have seeds of their own",
     )
+    data_seed: int = Field(
+        -1,
+        ge=-1,
+        lt=2**63,
+        description="seed of the split and of the partition; -1: the run's, so that another seed is another split",
+    )
     algorithm: SerializeAsAny[Algorithm]
     dataset: SerializeAsAny[Dataset]
     split: Split = Split()

@@ -3,7 +3,7 @@
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,6 +18,7 @@ from fedgraph_sim.engine.evaluation import Evaluator
 from fedgraph_sim.engine.federation import Federation, Task
 from fedgraph_sim.engine.job import Job
 from fedgraph_sim.engine.ledger import Ledger
+from fedgraph_sim.engine.matrices import ClientMatrix, partition_matrices
 from fedgraph_sim.engine.memory import keep_large_blocks, peak_memory
 from fedgraph_sim.engine.recorder import Recorder
 from fedgraph_sim.engine.replies import Replies
@@ -45,7 +46,11 @@ class _Round:
     seconds_server: float
     bytes_up: int
     bytes_down: int
+    matrices: Sequence[ClientMatrix]
     replies: Replies | None
+
+
+_Reported = tuple[RoundReport, Sequence[ClientMatrix]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +73,7 @@ class Coordinator:
         self._ledger = Ledger()
         self._reports: list[RoundReport] = []
         self._seconds_recorder: list[float] = []
+        self._described = False
         self._stop = threading.Event()
         self._evaluator = Evaluator(job.config.algorithm, job.config.evaluation.protocol, store)
         self._fed = Federation(
@@ -92,9 +98,9 @@ class Coordinator:
             before()
             ready = time.time()
             yield Started(hosts=self._cohort.hosts)
-            for report in self._rounds():
+            for report, matrices in self._rounds():
                 begin = time.perf_counter()
-                recorder.record(report)
+                recorder.record(report, matrices)
                 self._seconds_recorder.append(time.perf_counter() - begin)
                 yield report
             if len(self._reports) < self._job.config.rounds:
@@ -115,7 +121,7 @@ class Coordinator:
             ending = _Ending(status="failed", error=message)
         yield Outcome(status=ending.status, summary=summary, error=ending.error, details=ending.details)
 
-    def _rounds(self) -> Iterator[RoundReport]:
+    def _rounds(self) -> Iterator[_Reported]:
         """Run the rounds; where they are short, one is reported while the clients are busy with the next."""
         config, fed = self._job.config, self._fed
         server = config.algorithm.setup(fed)
@@ -168,10 +174,11 @@ class Coordinator:
             seconds_server=seconds_server,
             bytes_up=bytes_up,
             bytes_down=bytes_down,
+            matrices=self._matrices() if evaluated else (),
             replies=self._evaluator.begin(fed, server) if evaluated else None,
         )
 
-    def _report(self, waiting: _Round, *, end: float | None = None) -> Iterator[RoundReport]:
+    def _report(self, waiting: _Round, *, end: float | None = None) -> Iterator[_Reported]:
         """Wait for the evaluation and report the round, which lasted until `end`, or until now."""
         evaluation, seconds_evaluation = None, 0.0
         if end is None:
@@ -194,8 +201,16 @@ class Coordinator:
             evaluation=evaluation,
         )
         self._reports.append(report)
-        yield report
+        yield report, waiting.matrices
         self._check_losses(report)
+
+    def _matrices(self) -> Sequence[ClientMatrix]:
+        """Return what the algorithm recorded in an evaluated round; the first time the partition's own come before."""
+        recorded = self._fed.take_matrices()
+        if not recorded:
+            return ()
+        described, self._described = self._described, True
+        return recorded if described else [*partition_matrices(self._info), *recorded]
 
     def _check_losses(self, report: RoundReport) -> None:
         evaluation = report.evaluation

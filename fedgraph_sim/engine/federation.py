@@ -12,6 +12,7 @@ from torch import Tensor
 from fedgraph_sim.engine.algorithm import ClientStep
 from fedgraph_sim.engine.call import Call
 from fedgraph_sim.engine.ledger import SERVER, Ledger, num_bytes, num_bytes_each
+from fedgraph_sim.engine.matrices import ClientMatrix
 from fedgraph_sim.engine.replies import Receipt, Replies
 from fedgraph_sim.engine.tree import Tree, leaves
 from fedgraph_sim.seeds import seed_for
@@ -31,6 +32,9 @@ class Runner(Protocol):
     def run(self, call: Call) -> Replies:
         """Begin to run the step for the call's clients, after whatever they were asked before."""
 
+    def publish(self, tree: Tree) -> None:
+        """Give `tree` to all clients, to keep."""
+
 
 class Federation:
     """The server's view of its clients.
@@ -49,6 +53,7 @@ class Federation:
         self.ledger = ledger
         self._runner = runner
         self._unsettled: list[tuple[str, Callable[[], float]]] = []
+        self._matrices: dict[str, ClientMatrix] = {}
         self.begin(round=0, kind="setup")
 
     def begin(self, *, round: int, kind: str) -> None:
@@ -69,29 +74,61 @@ class Federation:
         """Return this round's participants: round(fraction * num_clients) of them, at least one, sorted."""
         return sample(len(self.clients), fraction=self.fraction, seed=self.seed, round=self.round)
 
-    def call(self, step: ClientStep, message: Tree = None, *, clients: Sequence[int] | None = None) -> Replies:
-        """Send one message to each client (default: all), run `step` there and return the replies."""
-        asked = self.clients if clients is None else tuple(clients)
-        sizes = np.full(len(asked), num_bytes(_checked(message, step)), np.int64)
-        return self._deliver(step, asked, sizes, shared=message)
+    def publish(self, tree: Tree) -> None:
+        """Send every client the same `tree`, to keep: steps find it as `client.public`, in one copy per process."""
+        sizes = np.full(len(self.clients), num_bytes(_checked(tree, "publish")), np.int64)
+        self._numbered("publish")(sender=SERVER, receiver=np.array(self.clients, np.int64), num_bytes=sizes)
+        self._runner.publish(tree)
 
-    def call_each(self, step: ClientStep, messages: Tree, *, clients: Sequence[int] | None = None) -> Replies:
+    def record(self, name: str, matrix: Tensor, *, clients: Sequence[int]) -> None:
+        """Show a number for each pair of `clients`, [num_clients, num_clients], to whoever looks at the run.
+
+        It is written in evaluated rounds; of several under one name the last counts.
+        """
+        values = matrix.numpy(force=True).astype(np.float32)
+        self._matrices[name] = ClientMatrix(name=name, round=self.round, clients=tuple(clients), values=values)
+
+    def take_matrices(self) -> list[ClientMatrix]:
+        """Return what was recorded since the last time; the coordinator does this, algorithms do not."""
+        taken, self._matrices = list(self._matrices.values()), {}
+        return taken
+
+    def call(
+        self, step: ClientStep, message: Tree = None, *, clients: Sequence[int] | None = None, sparse: bool = False
+    ) -> Replies:
+        """Send one message to each client (default: all), run `step` there and return the replies.
+
+        With `sparse` each tensor, in both directions, counts as its non-zero values and their positions in the ledger
+        where that is less.
+        """
+        asked = self.clients if clients is None else tuple(clients)
+        sizes = np.full(len(asked), num_bytes(_checked(message, step.__name__), sparse=sparse), np.int64)
+        return self._deliver(step, asked, sizes, shared=message, sparse=sparse)
+
+    def call_each(
+        self, step: ClientStep, messages: Tree, *, clients: Sequence[int] | None = None, sparse: bool = False
+    ) -> Replies:
         """Send each client its own message: `messages` is a tree whose leaves have a leading client axis.
 
-        A leaf may also be a list with one tensor per client, where shapes differ.
+        A leaf may also be a list with one tensor per client, where shapes differ. `sparse` is as in `call`.
         """
         asked = self.clients if clients is None else tuple(clients)
         for path, leaf in leaves(messages):
             assert len(leaf) == len(asked), f"{step.__name__}: {path} has {len(leaf)} parts for {len(asked)} clients"
-        return self._deliver(step, asked, num_bytes_each(messages, len(asked)), each=messages)
+        sizes = num_bytes_each(messages, len(asked), sparse=sparse)
+        return self._deliver(step, asked, sizes, each=messages, sparse=sparse)
 
-    def _deliver(self, step: ClientStep, clients: tuple[int, ...], sizes: Any, **messages: Tree) -> Replies:
+    def _numbered(self, step: str) -> partial[None]:
+        """Return what enters the next call into the ledger."""
         number = self._num_calls
         self._num_calls += 1
-        seed = seed_for(self.seed, step.__name__, self.round, number)
+        return partial(self.ledger.add, round=self.round, call=number, step=step, kind=self._kind)
+
+    def _deliver(self, step: ClientStep, clients: tuple[int, ...], sizes: Any, **messages: Any) -> Replies:
+        seed = seed_for(self.seed, step.__name__, self.round, self._num_calls)
+        enter = self._numbered(step.__name__)
         call = Call(step=step.__name__, round=self.round, seed=seed, clients=clients, **messages)
         replies = self._runner.run(call)
-        enter = partial(self.ledger.add, round=self.round, call=number, step=step.__name__, kind=self._kind)
         settle = partial(_settle, enter, np.array(clients, np.int64), sizes, replies.receipt())
         self._unsettled.append((self._kind, settle))
         return replies
@@ -119,8 +156,8 @@ def round_half_up(value: float) -> int:
     return int(value + 0.5)
 
 
-def _checked(message: Tree, step: ClientStep) -> Tree:
+def _checked(message: Tree, step: str) -> Tree:
     for path, leaf in leaves(message):
         if not isinstance(leaf, Tensor):
-            raise TypeError(f"{step.__name__}: {path} in a message is a {type(leaf).__name__}, but only tensors travel")
+            raise TypeError(f"{step}: {path} in a message is a {type(leaf).__name__}, but only tensors travel")
     return message

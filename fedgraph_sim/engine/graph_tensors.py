@@ -16,7 +16,8 @@ class GraphTensors:
     """Tensors of one graph of n nodes.
 
     Shapes: `x` [n, num_features], dense or sparse; `y` [n], -1 where unknown; the three masks [n], boolean; the two
-    propagation matrices [n, n], row = target, see `normalized_adjacency` and `mean_adjacency`.
+    propagation matrices [n, n], row = target, see `normalized_adjacency` and `mean_adjacency`. Only outside of batches:
+    `node_id` [n], the nodes' numbers in the whole graph, and `adjacency` [n, n] of edge weights, row = target.
     """
 
     x: Tensor | Matrix
@@ -26,6 +27,8 @@ class GraphTensors:
     test_mask: Tensor
     normalized_adjacency: Matrix
     mean_adjacency: Matrix
+    node_id: Tensor | None = None
+    adjacency: sparse.csr_array | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -45,6 +48,8 @@ class GraphTensors:
             test_mask=role == Role.TEST,
             normalized_adjacency=SparseMatrix(normalized_adjacency(graph), device),
             mean_adjacency=SparseMatrix(mean_adjacency(graph), device),
+            node_id=torch.from_numpy(graph.node_id).to(device),
+            adjacency=adjacency(graph),
         )
 
 

@@ -21,6 +21,7 @@ class Group:
     def __init__(self, graphs: dict[int, GraphTensors]) -> None:
         self.position = {client: position for position, client in enumerate(graphs)}
         self.states = States(len(graphs))
+        self.public: Tree = None
         self._graphs = list(graphs.values())
         self._batches: dict[tuple[int, ...], Batch] = {}
 
@@ -46,7 +47,10 @@ class Group:
             position = self.position[number]
             message = call.shared if call.each is None else one(call.each, place)
             client = Client(
-                graph=self._graphs[position], random=RandomStream(keys[place]), state=self.states.one(position)
+                graph=self._graphs[position],
+                random=RandomStream(keys[place]),
+                state=self.states.one(position),
+                public=self.public,
             )
             versions = _versions(message)
             try:
@@ -68,20 +72,20 @@ class Group:
         message = call.shared if shared else call.each
         batch = self._batch(positions)
 
-        def run_one(own: dict[str, Tensor], key: Tensor, state: Tree, message: Tree) -> Tree:
-            client = Client(graph=batch.one(own), random=RandomStream(key), state=state)
+        def run_one(own: dict[str, Tensor], key: Tensor, state: Tree, message: Tree, public: Tree) -> Tree:
+            client = Client(graph=batch.one(own), random=RandomStream(key), state=state, public=public)
             reply = step(client, message)
             return {"state": client.state} | ({} if reply is None else {"reply": reply})
 
         def run_all(inputs: Tree) -> Tree:
-            mapped = torch.vmap(run_one, in_dims=(0, 0, 0 if states else None, None if shared else 0))
-            results: Tree = mapped(batch.tensors(), inputs["keys"], inputs["states"], inputs["message"])
+            mapped = torch.vmap(run_one, in_dims=(0, 0, 0 if states else None, None if shared else 0, None))
+            results: Tree = mapped(batch.tensors(), *inputs.values())
             return results
 
         names = f"clients {', '.join(map(str, call.clients))}"
         versions = _versions(message)
         try:
-            inputs = {"keys": keys, "states": states, "message": message}
+            inputs = {"keys": keys, "states": states, "message": message, "public": self.public}
             results = batch.programs.run(run_all, inputs, name=(step.__name__, shared))
         except Exception as error:
             return _raised(error, call, names)

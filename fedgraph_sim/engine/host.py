@@ -74,6 +74,11 @@ class ClientHost:
                 places.append(asked)
         return gather(replies, places)
 
+    def publish(self, tree: Tree) -> None:
+        """Let all clients see `tree` from now on, in one copy."""
+        for group in self._groups:
+            group.public = to_device(tree, group.device)
+
     def states(self) -> dict[int, Tree]:
         """Return the state of each client."""
         return {client: group.states.one(at) for group in self._groups for client, at in group.position.items()}

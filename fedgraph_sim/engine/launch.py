@@ -44,7 +44,7 @@ def load_partition(config: RunConfig, folders: Folders) -> tuple[PartitionStore,
         config.split,
         config.partition,
         num_clients=config.clients,
-        seed=config.seed,
+        seed=config.seed if config.data_seed < 0 else config.data_seed,
         data_dir=folders.data,
         cache_dir=folders.cache,
     )
@@ -60,8 +60,7 @@ def prepare_run(config: RunConfig, folders: Folders, *, inline: bool, force: boo
     """
     check_run_folder(folders.run, force=force)
     check_protocol(config)
-    if config.algorithm.pooled:
-        config = config.model_copy(update={"clients": 1, "partition": Whole()})
+    config = as_run(config)
     with ThreadPoolExecutor(1) as pool:
         # The data are read and partitioned while Ray's own processes start.
         timed = pool.submit(_timed_partition, config, folders)
@@ -144,6 +143,11 @@ class Run:
         summary = summary_of_reports(self.job, self.info, reports, error=error)
         write_text(self.job.folder / "summary.json", json.dumps(summary, indent=2) + "\n")
         return Outcome(status="failed", summary=summary, error=error, details=details)
+
+
+def as_run(config: RunConfig) -> RunConfig:
+    """Return the configuration that the run's folder holds: where data is pooled, one client holds the whole graph."""
+    return config.model_copy(update={"clients": 1, "partition": Whole()}) if config.algorithm.pooled else config
 
 
 def config_toml(config: RunConfig) -> str:

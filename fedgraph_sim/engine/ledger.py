@@ -13,20 +13,34 @@ SERVER = -1
 """The server's number in the columns `sender` and `receiver`."""
 
 
-def num_bytes(tree: Tree) -> int:
-    """Return the bytes of the tensors in one message."""
-    return sum(leaf.numel() * leaf.element_size() for _, leaf in leaves(tree))
+POSITION = 4
+"""Bytes of the position, an int32, that goes with each non-zero value of a tensor that is sent sparse."""
 
 
-def num_bytes_each(tree: Tree, count: int) -> NDArray[np.int64]:
+def num_bytes(tree: Tree, *, sparse: bool = False) -> int:
+    """Return the bytes of the tensors in one message.
+
+    A tensor that may be sent `sparse` goes as its non-zero values and their positions where that takes fewer bytes.
+    """
+    return sum(_num_bytes(leaf, sparse=sparse) for _, leaf in leaves(tree))
+
+
+def num_bytes_each(tree: Tree, count: int, *, sparse: bool = False) -> NDArray[np.int64]:
     """Return the bytes of each of `count` messages whose leaves are stacked on a leading axis, or lists."""
     total = np.zeros(count, np.int64)
     for _, leaf in leaves(tree):
-        if isinstance(leaf, Tensor):
-            total += leaf[0].numel() * leaf.element_size()
+        if isinstance(leaf, Tensor) and not sparse:
+            total += _num_bytes(leaf[0], sparse=False)
         else:
-            total += np.array([part.numel() * part.element_size() for part in leaf], np.int64)
+            total += np.array([_num_bytes(part, sparse=sparse) for part in leaf], np.int64)
     return total
+
+
+def _num_bytes(tensor: Tensor, *, sparse: bool) -> int:
+    dense = tensor.numel() * tensor.element_size()
+    if not sparse:
+        return dense
+    return min(dense, int(tensor.count_nonzero()) * (tensor.element_size() + POSITION))
 
 
 class Ledger:

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -12,15 +13,19 @@ from torch.utils.tensorboard import SummaryWriter
 
 from fedgraph_sim.engine.files import write_table, write_text
 from fedgraph_sim.engine.ledger import Ledger
+from fedgraph_sim.engine.matrices import ClientMatrix
 from fedgraph_sim.engine.report import RoundReport
 
 FLUSH_SECONDS = 5.0
+FLUSH_SHARE = 0.05
+"""Part of the time that may go into files which grow with the run."""
 
 
 class Recorder:
     """Collects round reports and keeps the folder readable while the run goes on.
 
-    Parquet files are replaced whole, at most every few seconds, so that a reader never sees half a file.
+    Parquet files are replaced whole, at most every few seconds, so that a reader never sees half a file; less often
+    where they are large.
     """
 
     def __init__(self, folder: Path, ledger: Ledger) -> None:
@@ -28,26 +33,35 @@ class Recorder:
         self._ledger = ledger
         self._reports: list[RoundReport] = []
         self._clients: list[pa.RecordBatch] = []
+        self._matrices: list[pa.RecordBatch] = []
         self._tensorboard = SummaryWriter(str(folder))
         self._flushed = time.monotonic()
+        self._seconds = 0.0
 
-    def record(self, report: RoundReport) -> None:
-        """Add one round."""
+    def record(self, report: RoundReport, matrices: Sequence[ClientMatrix] = ()) -> None:
+        """Add one round, and numbers for pairs of clients."""
         self._reports.append(report)
         self._scalars(report)
         if report.evaluation is not None and report.evaluation.clients:
             self._clients.append(_client_rows(report))
-        if time.monotonic() - self._flushed > FLUSH_SECONDS:
+        for matrix in matrices:
+            self._matrices.append(matrix.rows())
+            self._tensorboard.add_image(matrix.name, matrix.image(), matrix.round, dataformats="HW")
+        if time.monotonic() - self._flushed > max(FLUSH_SECONDS, self._seconds / FLUSH_SHARE):
             self.flush()
 
     def flush(self) -> None:
         """Bring the files up to date."""
+        begin = time.monotonic()
         write_table(self._folder / "rounds.parquet", _round_rows(self._reports))
         if self._clients:
             write_table(self._folder / "clients.parquet", pa.Table.from_batches(self._clients))
+        if self._matrices:
+            write_table(self._folder / "matrices.parquet", pa.Table.from_batches(self._matrices))
         write_table(self._folder / "ledger.parquet", self._ledger.table())
         self._tensorboard.flush()
         self._flushed = time.monotonic()
+        self._seconds = self._flushed - begin
 
     def close(self, summary: dict[str, Any]) -> None:
         """Write everything that is left, and the summary."""

@@ -54,7 +54,7 @@ class Here:
         self._tree = tree
         self._call = call
         receipt = Receipt(
-            num_bytes=num_bytes_each(tree, len(call.clients)),
+            num_bytes=num_bytes_each(tree, len(call.clients), sparse=call.sparse),
             seconds=seconds,
             kinds=tree_map(lambda leaf: leaf[:0] if isinstance(leaf, Tensor) else leaf[0].new_empty(0), tree),
         )

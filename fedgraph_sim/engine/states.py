@@ -7,7 +7,11 @@ from fedgraph_sim.engine.tree import Tree
 
 
 class States:
-    """One state per client of a group, addressed by the client's position in it."""
+    """One state per client of a group, addressed by the client's position in it.
+
+    A leaf whose length differs from client to client, such as one row per node, is filled up with zeros (False) when
+    states are stacked, and stays so: a step takes of it what it needs, say ``leaf[: graph.num_nodes]``.
+    """
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -28,7 +32,7 @@ class States:
             return self._together()
         if self._each is None:
             return pick(self._stacked, positions)
-        return stack([self._each[position] for position in positions])
+        return stack([self._each[position] for position in positions], fill=True)
 
     def set_some(self, positions: Sequence[int], states: Tree) -> None:
         """Replace the states of some clients by stacked ones."""
@@ -47,5 +51,5 @@ class States:
 
     def _together(self) -> Tree:
         if self._each is not None:
-            self._stacked, self._each = stack(self._each), None
+            self._stacked, self._each = stack(self._each, fill=True), None
         return self._stacked

@@ -11,6 +11,11 @@ DATA_FLAGS = {"--dataset", "--clients", "--partition", "--seed", "--data-dir", "
 FLAGS = {
     "run": DATA_FLAGS | {"--algorithm", "--rounds", "--out", "--name", "--force", "--inline", "--profile"},
     "partition": DATA_FLAGS,
+    "reproduce": {
+        *("--dataset", "--clients", "--partition", "--methods", "--seeds", "--rounds", "--out", "--jobs", "--dry-run"),
+        *("--data-dir", "--set"),
+    },
+    "recipes": set(),
     "algorithms": set(),
     "datasets": set(),
     "partitioners": set(),

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 
 import pyarrow.parquet as pq
 import pytest
@@ -43,7 +44,7 @@ def results(summary):
 
 
 def test_a_run_writes_its_folder(run_small, tmp_path):
-    summary = run_small()
+    summary = run_small("--algorithm", "fedavg")
     assert set(summary) == KEYS
     assert summary["status"] == "completed"
     assert (summary["algorithm"], summary["dataset"], summary["partition"]) == ("fedavg", "csbm", "metis")
@@ -52,7 +53,7 @@ def test_a_run_writes_its_folder(run_small, tmp_path):
     assert 0 <= summary["test_accuracy"] <= 1
     assert summary["last"]["round"] == 3
     assert set(summary["seconds"]) == {"startup", "partition", "train", "round_median"}
-    parameters = 32 * 128 + 128 + 128 * 128 + 128 + 128 * 2 + 2
+    parameters = 64 * 128 + 128 + 128 * 128 + 128 + 128 * 2 + 2
     sent = 3 * 3 * parameters * 4
     assert summary["bytes"]["up"] == summary["bytes"]["down"] == sent
     assert summary["bytes"]["setup"] == 3 * (parameters * 4 + 8)
@@ -70,15 +71,31 @@ def test_a_run_writes_its_folder(run_small, tmp_path):
     assert sum(row["bytes"] for row in ledger if row["kind"] == "train") == 2 * sent
 
 
+def test_a_personalised_run_shows_who_resembles_whom(invoke, tmp_path):
+    options = ("--inline", "--set", "dataset.num_nodes=300", "--clients", "3", "--rounds", "4", "--name", "pub")
+    result = invoke("run", *options, "--algorithm", "fedpub", "--set", "evaluation.every=3")
+    assert result.exit_code == 0, result.output
+    assert "matrices.parquet" in result.stdout
+    folder = tmp_path / "runs" / "pub"
+    matrices = pq.read_table(folder / "matrices.parquet").to_pylist()
+    counts = Counter((row["round"], row["name"]) for row in matrices)
+    names = [(0, "label_similarity"), (0, "missing_edges"), (3, "similarity"), (4, "similarity")]
+    assert counts == dict.fromkeys(names, 9)
+    clients = pq.read_table(folder / "clients.parquet").to_pylist()
+    assert [row["conv1_sparsity_count"] for row in clients] == [64 * 128] * 6
+    lines = [line for line in result.stderr.splitlines() if line.startswith("round ")]
+    assert all("sparsity" not in line for line in lines)
+
+
 def test_the_output_is_one_line_per_round_and_the_results(invoke):
     result = invoke("run", "--inline", "--set", "dataset.num_nodes=300", "--clients", "3", "--rounds", "3")
     lines = result.stderr.splitlines()
-    assert re.fullmatch(r"fedavg on csbm: \d+ nodes, .* 3 clients by metis, .* 3 rounds", lines[0])
+    assert re.fullmatch(r"fedpub on csbm: \d+ nodes, .* 3 clients by metis, .* 3 rounds", lines[0])
     pattern = r"round (\d)/3  val accuracy 0\.\d{4}  test accuracy 0\.\d{4}  [\d.]+ [kM]B in all  [\d.]+ s"
     assert [re.fullmatch(pattern, line)[1] for line in lines if line.startswith("round ")] == ["1", "2", "3"]
     assert re.search(r"test accuracy at round \d +0\.\d{4}", result.stdout)
     folder = re.search(r"Results: (\S+)", result.stdout)[1]
-    assert re.fullmatch(r"runs/\d{8}-\d{6}-fedavg-csbm", folder)
+    assert re.fullmatch(r"runs/\d{8}-\d{6}-fedpub-csbm", folder)
     assert os.path.isfile(f"{folder}/summary.json")
 
 
@@ -135,7 +152,7 @@ def test_every_algorithm_runs(run_small, algorithm):
 
 
 def test_the_global_protocol_judges_the_servers_model(run_small):
-    summary = run_small("--set", "evaluation.protocol=global")
+    summary = run_small("--algorithm", "fedavg", "--set", "evaluation.protocol=global")
     assert summary["protocol"] == "global"
     assert summary["bytes"]["eval"] == 0
     assert 0 <= summary["test_accuracy"] <= 1
@@ -150,9 +167,26 @@ def test_evaluation_and_checkpoints_only_now_and_then(run_small, tmp_path):
     assert sorted(path.name for path in (folder / "checkpoints").iterdir()) == ["round-000002", "round-000003"]
 
 
+def test_a_run_is_shown_beside_others_that_differ_in_the_algorithm_alone(invoke, tmp_path):
+    small = ("--inline", "--set", "dataset.num_nodes=300", "--clients", "3", "--rounds", "2")
+    first = invoke("run", *small, "--name", "pub").stdout
+    assert "Compare: fedgraph-sim run runs/pub/config.toml --algorithm fedavg" in first
+    options = ("--inline", "--algorithm", "fedavg", "--set", "engine.clients_per_actor=3")
+    second = invoke("run", "runs/pub/config.toml", *options, "--name", "avg").stdout
+    accuracy = json.loads((tmp_path / "runs" / "pub" / "summary.json").read_text())["test_accuracy"]
+    assert re.search(rf"Other algorithms, all else equal:\n  fedpub +test accuracy {accuracy:.4f}  runs/pub\n", second)
+    assert (
+        "Compare: fedgraph-sim run runs/longer/config.toml"
+        in invoke("run", *small, "--rounds", "3", "--name", "longer").stdout
+    )  # another number of rounds is not equal
+    again = invoke("run", *small, "--set", "algorithm.lr=0.02", "--name", "pub-2").stdout
+    assert "runs/avg" in again
+    assert "runs/pub\n" not in again
+
+
 def test_divergence_ends_the_run_and_keeps_the_results(invoke, tmp_path):
     options = ("--set", "dataset.num_nodes=300", "--clients", "3", "--rounds", "5", "--set", "algorithm.lr=1e6")
-    result = invoke("run", "--inline", "--name", "a", *options)
+    result = invoke("run", "--inline", "--name", "a", "--algorithm", "fedavg", *options)
     assert result.exit_code == 1
     assert re.search(r"Error: .*client \d.*round \d.*lower algorithm\.lr", result.stderr)
     folder = tmp_path / "runs" / "a"

@@ -72,6 +72,13 @@ def test_label_divergence(make_graph, tmp_path, y, expected):
     assert store.info.label_divergence == pytest.approx(expected)
 
 
+def test_label_similarity(make_graph, tmp_path):
+    graph = make_graph(5, [], y=np.array([0, 0, 0, 1, -1]))
+    info = PartitionStore.create(tmp_path / "s", graph, nodes([0, 1], [2, 3], [4]), **NAMES).info
+    cosine = 0.5**0.5  # of (2, 0) and (1, 1); the third client has no labels
+    np.testing.assert_allclose(info.label_similarity, [[1, cosine, 0], [cosine, 1, 0], [0, 0, 0]])
+
+
 def test_overlapping_clients(make_graph, tmp_path):
     graph = make_graph(5, PATH, both_ways=True)
     store = PartitionStore.create(tmp_path / "s", graph, nodes([0, 1, 2], [1, 2, 3]), **NAMES)

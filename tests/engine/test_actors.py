@@ -110,6 +110,19 @@ def test_large_replies_stay_in_their_actor_and_give_the_same_mean(finish: Callab
     assert_equal_runs(finish("inline-loop", *exact, inline=True), finish("actors-loop", *exact))
 
 
+@pytest.mark.parametrize("batched", ["true", "false"])
+def test_personalised_weights_and_what_was_published_are_the_same_in_actors(
+    finish: Callable[..., Path], batched: str
+) -> None:
+    options = ("algorithm.name=fedpub", "fraction=0.7", "engine.clients_per_actor=5", f"engine.batched={batched}")
+    options += ("algorithm.l1=0.01", "algorithm.sparse=true", "dataset.num_features=300", "algorithm.hidden=128")
+    inline, actors = finish("inline", *options, inline=True), finish("actors", *options)
+    assert_equal_runs(inline, actors)
+    first, second = (pq.read_table(folder / "matrices.parquet") for folder in (inline, actors))
+    assert first.equals(second)
+    assert set(first["name"].to_pylist()) == {"label_similarity", "missing_edges", "similarity"}
+
+
 def test_same_seed_same_summary(finish: Callable[..., Path]) -> None:
     def summary(folder: Path) -> dict[str, Any]:
         measured = json.loads((folder / "summary.json").read_text())

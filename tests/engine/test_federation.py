@@ -31,6 +31,14 @@ class Adder(Algorithm):
         return {"bits": client.random.bits(2)}
 
     @client_step
+    def add_published(self, client, message):
+        return {"sum": client.public["value"] + len(client.graph.y)}
+
+    @client_step(batched=True)
+    def add_published_together(self, client, message):
+        return {"sum": client.public["value"] + client.graph.train_mask.sum()}
+
+    @client_step
     def fail(self, client, message):
         raise ZeroDivisionError("no luck")
 
@@ -104,6 +112,50 @@ def test_a_call_enters_one_row_per_message(adder, fed):
         (1, 1, SERVER, 12),
     ]
     assert {(row["round"], row["step"], row["kind"]) for row in rows} == {(3, "add", "train")}
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_what_is_published_is_there_in_every_step_from_then_on(adder, path_graphs, make_federation, batched):
+    fed = make_federation(adder, path_graphs, batched=batched)
+    fed.publish({"value": torch.tensor([10.0, 20.0])})
+    assert fed.call(adder.add_published).tree["sum"].tolist() == [[14, 24], [13, 23]]
+    assert fed.call(adder.add_published_together).tree["sum"].tolist() == [[12, 22], [11, 21]]
+    fed.publish({"value": torch.tensor([0.0])})
+    assert fed.call(adder.add_published, clients=(1,)).tree["sum"].tolist() == [[3]]
+
+
+def test_what_is_published_is_sent_to_every_client_once(adder, fed):
+    fed.publish({"value": torch.zeros(3), "more": {"count": torch.tensor(1)}})
+    fed.call(adder.add_published)
+    rows = fed.ledger.table().to_pylist()
+    columns = ("call", "step", "kind", "sender", "receiver", "bytes")
+    assert [tuple(row[name] for name in columns) for row in rows if row["step"] == "publish"] == [
+        (0, "publish", "setup", SERVER, 0, 20),
+        (0, "publish", "setup", SERVER, 1, 20),
+    ]
+    assert {row["call"] for row in rows if row["step"] == "add_published"} == {1}
+    with pytest.raises(TypeError, match="publish: value in a message is a float"):
+        fed.publish({"value": 1.0})
+
+
+def test_a_sparse_call_is_counted_sparse_both_ways(adder, fed):
+    message = torch.zeros(2, 100)
+    message[0, :10] = 1.0
+    fed.call_each(adder.add, {"value": message}, sparse=True)
+    fed.call(adder.add, {"value": message[0] - 4}, sparse=True)
+    rows = fed.ledger.table().to_pylist()
+    # The replies are sums with the number of nodes, 4 and 3: all their entries are non-zero but 90 of client 0's last.
+    assert [row["bytes"] for row in rows] == [80, 0, 400, 400, 400, 400, 80, 400]
+
+
+def test_recorded_matrices_are_taken_once(fed):
+    fed.begin(round=4, kind="train")
+    fed.record("likeness", torch.zeros(2, 2), clients=(0, 1))
+    fed.record("likeness", torch.tensor([[1.0, 0.5], [0.25, 1.0]], dtype=torch.float64), clients=(3, 7))
+    (matrix,) = fed.take_matrices()
+    assert (matrix.name, matrix.round, matrix.clients) == ("likeness", 4, (3, 7))
+    assert matrix.values.tolist() == [[1, 0.5], [0.25, 1]]
+    assert fed.take_matrices() == []
 
 
 def test_random_streams_differ_by_client_call_round_and_seed_only(adder, path_graphs, make_federation):

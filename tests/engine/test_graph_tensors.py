@@ -67,3 +67,12 @@ def test_sparse_features_multiply_like_dense_ones(make_graph):
     w = torch.arange(6.0).reshape(3, 2)
     tensors = GraphTensors.of(make_graph(2, [], x=sparse.csr_array(x)), CPU)
     assert torch.equal(tensors.x @ w, torch.from_numpy(x) @ w)
+
+
+def test_numbers_and_edges_are_kept(graph):
+    tensors = GraphTensors.of(graph, CPU)
+    assert tensors.node_id.tolist() == graph.node_id.tolist()
+    edges = tensors.adjacency.toarray()
+    assert edges.sum() == (graph.num_edges if graph.edge_weight is None else graph.edge_weight.sum())
+    for source, target in graph.edge_index.T:
+        assert edges[target, source] > 0

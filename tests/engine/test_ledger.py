@@ -18,6 +18,24 @@ def test_num_bytes_each_takes_stacked_and_ragged_leaves():
     assert num_bytes_each(tree, 2).tolist() == [12 + 8, 12 + 32]
 
 
+def test_sparse_tensors_count_as_values_and_positions_or_as_they_are():
+    leaf = torch.zeros(10, 10)
+    assert num_bytes({"w": leaf}, sparse=True) == 0
+    leaf.view(-1)[:49] = 1.0
+    assert num_bytes({"w": leaf}, sparse=True) == 49 * (4 + 4)
+    leaf.view(-1)[:51] = 1.0
+    assert num_bytes({"w": leaf}, sparse=True) == 100 * 4
+    assert num_bytes({"w": leaf}) == 100 * 4
+    assert num_bytes({"w": leaf.double()}, sparse=True) == 51 * (8 + 4)
+
+
+def test_sparse_messages_are_counted_one_by_one():
+    stacked, ragged = torch.zeros(2, 8), [torch.zeros(4), torch.ones(4)]
+    stacked[1, :3] = 1.0
+    assert num_bytes_each({"a": stacked, "b": ragged}, 2, sparse=True).tolist() == [0, 3 * 8 + 4 * 4]
+    assert num_bytes_each({"a": stacked, "b": ragged}, 2).tolist() == [48, 48]
+
+
 def test_totals_go_by_kind_and_direction():
     ledger = Ledger()
     numbers = np.array([0, 1])

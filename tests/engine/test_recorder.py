@@ -7,6 +7,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from fedgraph_sim.engine.evaluation import Evaluation
 from fedgraph_sim.engine.ledger import SERVER, Ledger
+from fedgraph_sim.engine.matrices import ClientMatrix
 from fedgraph_sim.engine.recorder import Recorder
 from fedgraph_sim.engine.report import RoundReport
 
@@ -34,13 +35,19 @@ EVALUATION = Evaluation(
 )
 
 
+MATRICES = [
+    ClientMatrix(name="before", round=0, clients=(0, 1), values=np.zeros((2, 2), np.float32)),
+    ClientMatrix(name="likeness", round=2, clients=(3, 1), values=np.array([[1.0, 0.5], [0.25, 1.0]], np.float32)),
+]
+
+
 @pytest.fixture
 def folder(tmp_path):
     ledger = Ledger()
     ledger.add(round=1, call=0, step="s", kind="train", sender=SERVER, receiver=np.array([0]), num_bytes=np.array([20]))
     recorder = Recorder(tmp_path, ledger)
     recorder.record(report(1))
-    recorder.record(report(2, EVALUATION))
+    recorder.record(report(2, EVALUATION), MATRICES)
     recorder.close({"status": "completed"})
     return tmp_path
 
@@ -76,6 +83,21 @@ def test_ledger(folder):
     assert pq.read_table(folder / "ledger.parquet")["bytes"].to_pylist() == [20]
 
 
+def test_matrices(folder):
+    rows = pq.read_table(folder / "matrices.parquet").to_pylist()
+    assert list(rows[0]) == ["round", "name", "row", "column", "value"]
+    assert [tuple(row.values()) for row in rows if row["name"] == "likeness"] == [
+        (2, "likeness", 3, 3, 1.0),
+        (2, "likeness", 3, 1, 0.5),
+        (2, "likeness", 1, 3, 0.25),
+        (2, "likeness", 1, 1, 1.0),
+    ]
+    assert {row["round"] for row in rows if row["name"] == "before"} == {0}
+    events = EventAccumulator(str(folder)).Reload()
+    assert set(events.Tags()["images"]) == {"before", "likeness"}
+    assert [(image.step, image.width, image.height) for image in events.Images("likeness")] == [(2, 256, 256)]
+
+
 def test_one_event_file_with_all_scalars(folder):
     assert len(list(folder.glob("events.out.tfevents.*"))) == 1
     events = EventAccumulator(str(folder)).Reload()
@@ -92,3 +114,4 @@ def test_a_run_that_ends_before_its_first_round_has_files(tmp_path):
     Recorder(tmp_path, Ledger()).close({"status": "failed"})
     assert pq.read_table(tmp_path / "rounds.parquet").num_rows == 0
     assert not (tmp_path / "clients.parquet").exists()
+    assert not (tmp_path / "matrices.parquet").exists()

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from math import sqrt
 
 import torch
+from scipy import sparse
 from torch import Tensor
 
-from fedgraph_sim.engine.graph_tensors import GraphTensors
+from fedgraph_sim.datasets.graph import Graph
+from fedgraph_sim.engine.graph_tensors import GraphTensors, mean_adjacency, normalized_adjacency
 from fedgraph_sim.engine.random_stream import RandomStream
 from fedgraph_sim.engine.sparse import Matrix
 
@@ -34,6 +36,10 @@ class Model(ABC):
     @abstractmethod
     def layer_shapes(self, width: int) -> dict[str, tuple[int, ...]]:
         """Return the parameters of a hidden layer with input `width`: a matrix is [width, hidden], a bias [hidden]."""
+
+    @abstractmethod
+    def propagation(self, graph: Graph) -> dict[str, sparse.sparray]:
+        """Return, by the name of each matrix W_p of a hidden layer, M_p [n, n]: the layer is sum_p M_p H W_p + b."""
 
     def init(self, num_features: int, num_classes: int, generator: torch.Generator) -> Weights:
         """Draw weights: Glorot-uniform hidden matrices, zero biases, and a head uniform in +-1/sqrt(hidden)."""
@@ -67,6 +73,10 @@ class GCN(Model):
         """Return A_hat H W + b."""
         return graph.normalized_adjacency @ (h @ weights[f"{name}.weight"]) + weights[f"{name}.bias"]
 
+    def propagation(self, graph: Graph) -> dict[str, sparse.sparray]:
+        """Return A_hat."""
+        return {"weight": normalized_adjacency(graph)}
+
 
 class SAGE(Model):
     """H' = H W_self + (D^-1 A) H W_neighbour + b, twice, then a head (Hamilton et al., NeurIPS 2017, mean)."""
@@ -80,6 +90,10 @@ class SAGE(Model):
         own = h @ weights[f"{name}.self.weight"] + weights[f"{name}.bias"]
         return own + graph.mean_adjacency @ (h @ weights[f"{name}.neighbor.weight"])
 
+    def propagation(self, graph: Graph) -> dict[str, sparse.sparray]:
+        """Return I and D^-1 A."""
+        return {"self.weight": sparse.eye_array(graph.num_nodes), "neighbor.weight": mean_adjacency(graph)}
+
 
 class MLP(Model):
     """H' = H W + b, twice, then a head: a classifier that sees no edges."""
@@ -91,6 +105,10 @@ class MLP(Model):
     def layer(self, name: str, weights: Weights, graph: GraphTensors, h: Tensor | Matrix) -> Tensor:
         """Return H W + b."""
         return h @ weights[f"{name}.weight"] + weights[f"{name}.bias"]
+
+    def propagation(self, graph: Graph) -> dict[str, sparse.sparray]:
+        """Return I."""
+        return {"weight": sparse.eye_array(graph.num_nodes)}
 
 
 MODELS: dict[str, type[Model]] = {"gcn": GCN, "sage": SAGE, "mlp": MLP}

@@ -1,0 +1,176 @@
+"""A paper's grid: the recipes and methods that its ``paper.toml`` names, and the runs that a user chooses of them."""
+
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from fedgraph_sim.algorithms.registry import ALGORITHMS
+from fedgraph_sim.cli.configuration import load_config
+from fedgraph_sim.engine.config import RunConfig
+from fedgraph_sim.engine.launch import as_run
+from fedgraph_sim.errors import ConfigError
+from fedgraph_sim.names import find
+from fedgraph_sim.recipes import all_papers, recipe
+
+Figure = tuple[float, ...]
+"""Mean and standard deviation as printed; without the latter, or empty, where none was."""
+
+
+class Method(BaseModel):
+    """How a method runs a recipe: the algorithm, if not of the method's name, and what else of the recipe changes.
+
+    `variant` is appended to the recipe's name: the method runs that recipe, with the algorithm in it, instead.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    algorithm: str | None = None
+    variant: str = ""
+    set: tuple[str, ...] = ()
+
+
+class Published(BaseModel):
+    """One table as printed: for each method a figure per recipe, in the unit of the paper.
+
+    `secondary` marks figures that another work than the paper and its code reports.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: str
+    secondary: bool
+    runs: int
+    recipes: tuple[str, ...]
+    figures: dict[str, tuple[Figure, ...]]
+
+
+class Paper(BaseModel):
+    """A ``paper.toml``: the recipes and methods of its grid, and what was published of them.
+
+    `methods` and `partition` are what runs unless the user says otherwise; `unit` "%" turns fractions into per cent.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    title: str
+    note: str
+    unit: Literal["%", ""]
+    recipes: tuple[str, ...]
+    partition: tuple[str, ...] = ()
+    methods: tuple[str, ...]
+    method: dict[str, Method] = {}
+    published: tuple[Published, ...] = ()
+
+    def figures(self, recipe: str, method: str) -> Iterator[tuple[Published, Figure]]:
+        """Yield what was published of a method on a recipe."""
+        for table in self.published:
+            if method in table.figures:
+                figure = dict(zip(table.recipes, table.figures[method], strict=True)).get(recipe)
+                if figure:
+                    yield table, figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One run of a grid. `config` is what its folder will hold."""
+
+    recipe: str
+    method: str
+    seed: int
+    config: RunConfig
+
+    @property
+    def name(self) -> str:
+        """A name that no other cell of the grid has; under other options it is that of another configuration."""
+        return f"{self.recipe}-{self.method}-seed-{self.seed}"
+
+    @property
+    def folder(self) -> str:
+        """A folder's name that no other configuration has either."""
+        digest = blake2b(self.config.model_dump_json().encode(), digest_size=4).hexdigest()
+        return f"{self.name}-{digest}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What the user wants of a grid; None is everything, or what the paper's file says."""
+
+    dataset: Sequence[str] | None = None
+    clients: Sequence[str] | None = None
+    partition: Sequence[str] | None = None
+    methods: Sequence[str] | None = None
+    seeds: int = 3
+    rounds: int | None = None
+    assignments: Sequence[str] = ()
+
+    @property
+    def changes(self) -> list[str]:
+        """What is not as the recipes have it."""
+        return [*([] if self.rounds is None else [f"rounds={self.rounds}"]), *self.assignments]
+
+
+def load_paper(name: str) -> Paper:
+    """Return the ``paper.toml`` of a paper. Raises `ConfigError` for one that is not there."""
+    files = all_papers()
+    return Paper.model_validate(tomllib.loads(files[find("paper", name, files)].read_text(encoding="utf-8")))
+
+
+def cells_of(paper: Paper, choice: Choice) -> list[Cell]:
+    """Return the runs that `choice` makes of the grid: recipe by recipe, method by method, seed by seed.
+
+    Raises:
+        ConfigError: for the first thing that is wrong.
+    """
+    known = [*paper.methods, *(name for name in (*paper.method, *ALGORITHMS) if name not in paper.methods)]
+    methods = [find("methods", name, known) for name in choice.methods or paper.methods]
+    return [
+        Cell(recipe=name, method=method, seed=seed, config=_config(paper, name, method, seed, choice))
+        for name in _chosen(paper, choice)
+        for method in dict.fromkeys(methods)
+        for seed in range(choice.seeds)
+    ]
+
+
+def _config(paper: Paper, setting: str, name: str, seed: int, choice: Choice) -> RunConfig:
+    method = paper.method.get(name, Method())
+    algorithm = method.algorithm or (None if method.variant else name)
+    flags = {"algorithm": algorithm, "seed": seed, "rounds": choice.rounds}
+    config = load_config(recipe(setting + method.variant), flags, (*method.set, *choice.assignments))
+    if config.engine.clients_per_actor == "auto":
+        # A run of a grid has one process; saying so in its config makes `run config.toml` repeat it to the last bit.
+        engine = config.engine.model_copy(update={"clients_per_actor": config.clients})
+        config = config.model_copy(update={"engine": engine})
+    return as_run(config)
+
+
+def _chosen(paper: Paper, choice: Choice) -> Iterator[str]:
+    """Yield the recipes whose configuration has the chosen data set, number of clients and partition."""
+    configs = {name: load_config(recipe(name), {}, ()) for name in paper.recipes}
+    wanted = {
+        "dataset": _wanted("dataset", choice.dataset, (config.dataset.name for config in configs.values())),
+        "clients": _wanted("clients", choice.clients, (config.clients for config in configs.values())),
+        "partition": _wanted(
+            "partition", choice.partition or paper.partition, (config.partition.name for config in configs.values())
+        ),
+    }
+    chosen = [
+        name
+        for name, config in configs.items()
+        if config.dataset.name in wanted["dataset"]
+        and str(config.clients) in wanted["clients"]
+        and config.partition.name in wanted["partition"]
+    ]
+    if not chosen:
+        asked = ", ".join(f"{key}={','.join(values)}" for key, values in wanted.items())
+        raise ConfigError(f"no recipe has {asked} at once; there are {', '.join(configs)}")
+    yield from chosen
+
+
+def _wanted(kind: str, values: Sequence[str] | None, known: Iterable[Any]) -> list[str]:
+    """Return the known values that are wanted, all of them by default."""
+    names = list(dict.fromkeys(map(str, known)))
+    return [find(kind, value, names) for value in values] if values else names

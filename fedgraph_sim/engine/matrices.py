@@ -1,0 +1,60 @@
+"""Numbers for pairs of clients: what an algorithm records of a round, and what the partition says of itself."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fedgraph_sim.datasets.partition_info import PartitionInfo
+
+IMAGE_SIZE = 256
+"""Pixels that an image has at least in each direction."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClientMatrix:
+    """A number for each pair of some clients: `values` [num_clients, num_clients] in the order of `clients`."""
+
+    name: str
+    round: int
+    clients: tuple[int, ...]
+    values: NDArray[np.float32]
+
+    def rows(self) -> pa.RecordBatch:
+        """Return one row per pair: round, name, row, column, value."""
+        numbers = np.array(self.clients, np.int32)
+        count = len(numbers)
+        names = pa.DictionaryArray.from_arrays(np.zeros(count * count, np.int8), [self.name])
+        return pa.RecordBatch.from_pydict(
+            {
+                "round": np.full(count * count, self.round, np.int32),
+                "name": names,
+                "row": np.repeat(numbers, count),
+                "column": np.tile(numbers, count),
+                "value": self.values.ravel(),
+            }
+        )
+
+    def image(self) -> NDArray[np.uint8]:
+        """Return the values as shades of grey, the smallest black and the largest white."""
+        low, high = self.values.min(), self.values.max()
+        shades = (self.values - low) * (255 / max(high - low, 1e-12))
+        pixels = -(-IMAGE_SIZE // len(self.clients))
+        return np.kron(shades, np.ones((pixels, pixels))).astype(np.uint8)
+
+
+def partition_matrices(info: PartitionInfo) -> Sequence[ClientMatrix]:
+    """Return the clients' label similarity and, where the partition has counted them, the missing edges between them.
+
+    Missing edges are directed entries of the whole graph that no client holds.
+    """
+    values = {"label_similarity": info.label_similarity}
+    if info.cut is not None:
+        values["missing_edges"] = np.array(info.cut, np.float64)
+    clients = tuple(range(info.num_clients))
+    return [
+        ClientMatrix(name=name, round=0, clients=clients, values=matrix.astype(np.float32))
+        for name, matrix in values.items()
+    ]
