@@ -33,7 +33,8 @@ class FedPub(NodeClassifier):
     w_i <- sum_j a_ij w_j, all entries. Who does not take part keeps its older w_i.
     Client (section 4.2): trains w and a mask m of each weight matrix, computing with w * m, on
     cross-entropy + l1 ||m||_1 + prox ||w - w_received||^2. Masks stay with the client, biases have none. Entries with
-    |m| < `threshold` are zero in the embedding, in what is sent and in evaluation, but not in training.
+    |m| < `threshold` are zero in the embedding, in what is sent and in evaluation, but not in training. With `sparse`
+    both directions carry non-zero entries only, and the server returns to a client only those that it sent.
 
     The defaults compute what the released code computes: there both regularisers have no gradient, and `l1` is the
     threshold alone. The paper writes l1 = prox = 0.001 and lr = 0.001, from which its accuracy does not follow.
@@ -62,7 +63,9 @@ class FedPub(NodeClassifier):
     l1: float = Field(0.0, ge=0, description="factor of the masks' L1 norm in the loss")
     prox: float = Field(0.0, ge=0, description="factor of the squared distance from the received weights in the loss")
     sparse: bool = Field(
-        False, description="whether weights are sent as non-zero values and positions where that takes fewer bytes"
+        False,
+        description="whether weights travel as non-zero values and positions where that takes fewer bytes, and a "
+        "client gets back only what its mask kept",
     )
     proxy_blocks: int = Field(
         5, ge=1, description="blocks of the random graph; 1: an Erdos-Renyi graph", json_schema_extra={"unit": "blocks"}
@@ -89,8 +92,10 @@ class FedPub(NodeClassifier):
         replies = fed.call_each(self.train, sent, clients=participants, sparse=self.sparse)
         similarity = cosine_similarity(self.compared(replies, sent, server["clients"]))
         fed.record("similarity", similarity, clients=replies.clients)
-        averages = weighted_sum(replies.stack("weights"), self.attention(similarity))
-        return server | {"personal": put(server["personal"], replies.clients, averages)}
+        weights = replies.stack("weights")
+        averages = weighted_sum(weights, self.attention(similarity))
+        personal = only_where_sent(averages, weights) if self.sparse else averages
+        return server | {"personal": put(server["personal"], replies.clients, personal)}
 
     def compared(self, replies: Replies, sent: Weights, clients: Tree) -> list[Tensor]:
         """Return the parts, each [num_replies, ...], of the vectors whose cosine is the similarity of two clients."""
@@ -164,3 +169,8 @@ class FedPub(NodeClassifier):
     def evaluate(self, client: Client, message: Weights | None) -> Tree:
         """Return loss and accuracy, and the share of each mask that is within the threshold."""
         return super().evaluate(client, message) | sparsity(client.state["weights"], threshold=self.threshold)
+
+
+def only_where_sent(averages: Weights, sent: Weights) -> Weights:
+    """Return the averages with zeros where a client's matrices [num_clients, rows, columns] have them; biases stay."""
+    return {name: leaf * (sent[name] != 0) if leaf.dim() == 3 else leaf for name, leaf in averages.items()}

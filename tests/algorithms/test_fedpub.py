@@ -135,25 +135,31 @@ def sparse_bytes(tree, position):
 
 @pytest.mark.parametrize("batched", [False, True])
 def test_sparse_bytes(path_graphs, make_federation, batched):
-    options = {"l1": 0.2, "lr": 0.05, "threshold": 0.3, "local_epochs": 5}
-    dense, thin = (FedPub(**SMALL, **options, sparse=sparse) for sparse in (False, True))
-    feds = [make_federation(each, path_graphs * 2, batched=batched) for each in (dense, thin)]
-    servers = [each.setup(fed) for each, fed in zip((dense, thin), feds, strict=True)]
+    algorithm = FedPub(**SMALL, l1=0.2, lr=0.05, threshold=0.3, local_epochs=5, sparse=True)
+    fed = make_federation(algorithm, path_graphs * 2, batched=batched)
+    server = algorithm.setup(fed)
     for number in range(1, 6):
-        down = [sparse_bytes(servers[1]["personal"], client) for client in range(4)]
-        for place, algorithm in enumerate((dense, thin)):
-            feds[place].begin(round=number, kind="train")
-            servers[place] = algorithm.round(feds[place], servers[place])
-        rows = [row for row in feds[1].ledger.table().to_pylist() if row["round"] == number]
+        down = [sparse_bytes(server["personal"], client) for client in range(4)]
+        fed.begin(round=number, kind="train")
+        server = algorithm.round(fed, server)
+        rows = [row for row in fed.ledger.table().to_pylist() if row["round"] == number]
         assert [row["bytes"] for row in rows if row["sender"] < 0] == down
         up = []
-        for own in (state["weights"] for state in states(feds[1]).values()):
+        for client, own in ((client, state["weights"]) for client, state in states(fed).items()):
             kept = {name: 1.0 * (mask.abs() > 0.3) for name, mask in only_masks(own).items()}
             sent = {name: leaf * kept.get(f"{name}.mask", 1.0) for name, leaf in without_masks(own).items()}
             up.append(4 * 4 + sparse_bytes({name: leaf[None] for name, leaf in sent.items()}, 0))
+            for name in (name.removesuffix(".mask") for name in kept):
+                assert not server["personal"][name][client][sent[name] == 0].any()
         assert [row["bytes"] for row in rows if row["sender"] >= 0] == up
-    assert equal(servers[0]["personal"], servers[1]["personal"])  # a matter of the ledger alone
-    assert feds[1].ledger.total("up", "train") < 0.8 * feds[0].ledger.total("up", "train")
+    for direction in ("up", "down"):
+        assert fed.ledger.total(direction, "train") < 0.8 * 5 * 4 * PARAMETERS * 4
+
+
+def test_sparse_is_dense_where_no_mask_is_small(path_graphs, make_federation, train):
+    dense, sparse = (FedPub(**SMALL, sparse=sparse) for sparse in (False, True))
+    one, other = (train(each, make_federation(each, path_graphs), 3)["personal"] for each in (dense, sparse))
+    assert equal(one, other)
 
 
 def test_more_l1_more_zeros_fewer_bytes(path_graphs, make_federation, train):
