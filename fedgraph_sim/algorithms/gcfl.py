@@ -29,11 +29,11 @@ class Gcfl(FedAvg):
 
     A cluster C of more than two clients is cut after a round in which ``|mean_C dW_k| < eps1`` (as a whole it has come
     to rest) and ``max_C |dW_k| > eps2`` (its members have not), dW_k being the change of all weights of client k.
-    Sizes count in units of ``lr * local_epochs * sqrt(number of weights)``, what Adam's steps come to when
-    they move every weight as far as they can, so that the thresholds suit every model and learning rate. The paper's
-    are absolute: those of the released code for one data set among 10 and 30 clients, 0.025 to 0.04 and 0.045 to 0.08,
-    are 0.16 to 0.25 and 0.28 to 0.51 of that unit. The default of `eps1` lies among them; that of `eps2` is lower,
-    because updates shrink to less on small subgraphs, of which many would then never be told apart.
+    Sizes count in units of ``lr * local_epochs * sqrt(number of weights)``, what Adam's steps come to when they move
+    every weight as far as they can, so that the thresholds suit every model and learning rate. The paper's are
+    absolute: those of the released code for one data set among 10 and 30 clients, 0.025 to 0.04 and 0.045 to 0.08, are
+    0.16 to 0.25 and 0.28 to 0.51 of that unit. The default of `eps1` lies among them; that of `eps2` is lower, because
+    the updates of small subgraphs shrink below them while whole clusters are still apart.
 
     The cut is the minimum cut (Stoer and Wagner, 1997) of the complete graph of the members, with weights
 

@@ -82,6 +82,6 @@ def weighted_sum(tree: Tree, weights: Tensor) -> Tree:
 
     def total(leaf: Tensor) -> Tensor:
         flat = leaf.reshape(len(leaf), -1).to(leaf.dtype if leaf.is_floating_point() else torch.double)
-        return (weights.to(flat) @ flat).reshape(*weights.shape[:-1], *leaf.shape[1:])
+        return (weights.to(flat) @ flat).reshape((*weights.shape[:-1], *leaf.shape[1:]))
 
     return tree_map(total, tree)
