@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fedgraph_sim.datasets.links import LinkSplit
 from fedgraph_sim.datasets.store import PartitionStore
 from fedgraph_sim.engine.algorithm import Algorithm
 from fedgraph_sim.engine.cohort import InlineCohort
@@ -19,9 +20,9 @@ from fedgraph_sim.engine.tree import Tree
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """One evaluation: `metrics` of the whole federation, and per client `values` with their `counts` of nodes.
+    """One evaluation: `metrics` of the whole federation, and per client `values` with their `counts` of nodes or links.
 
-    A value is NaN, and a metric None, where no node contributes to it.
+    A value is NaN, and a metric None, where none contributes to it.
     """
 
     metrics: dict[str, float | None]
@@ -33,16 +34,19 @@ class Evaluation:
 class Evaluator:
     """Measures the models of a federation by one protocol.
 
-    ``local-mean``: (1/K) sum_k s_k / n_k over the K clients with n_k > 0, each judging its own model on its own nodes ·
-    ``local-weighted``: sum_k s_k / sum_k n_k of the same · ``global``: the server's model on the whole, unsplit graph,
-    at the nodes that some client holds. (s_k, n_k) are the sum and count that a client's `evaluate` step returns.
+    ``local-mean``: (1/K) sum_k s_k / n_k over the K clients with n_k > 0, each judging its own model on its own nodes
+    (or links) · ``local-weighted``: sum_k s_k / sum_k n_k of the same · ``global``: the server's model on the whole,
+    unsplit graph, at the nodes that some client holds (or on all links, also those that no client holds). (s_k, n_k)
+    are the sum and count that a client's `evaluate` step returns.
     """
 
-    def __init__(self, algorithm: Algorithm, protocol: Protocol, store: PartitionStore) -> None:
+    def __init__(
+        self, algorithm: Algorithm, protocol: Protocol, store: PartitionStore, link_split: LinkSplit | None = None
+    ) -> None:
         self._algorithm = algorithm
         self._protocol = protocol
         # One party that holds everything is the global case already.
-        self._whole = _judge(algorithm, store) if protocol == "global" and not algorithm.pooled else None
+        self._whole = _judge(algorithm, store, link_split) if protocol == "global" and not algorithm.pooled else None
 
     def evaluate(self, fed: Federation, server: Tree) -> Evaluation:
         """Ask the clients, or the judge of the whole graph, and put the answers together."""
@@ -72,8 +76,8 @@ def ratio(pair: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.divide(pair[:, 0], pair[:, 1], out=means, where=pair[:, 1] > 0)
 
 
-def _judge(algorithm: Algorithm, store: PartitionStore) -> Federation:
-    host = ClientHost(algorithm, {0: GraphTensors.of(store.whole(), torch.device("cpu"))})
+def _judge(algorithm: Algorithm, store: PartitionStore, link_split: LinkSplit | None) -> Federation:
+    host = ClientHost(algorithm, {0: GraphTensors.of(store.whole(), torch.device("cpu"), link_split)})
     task = Task(num_features=store.info.num_features, num_classes=store.info.num_classes)
     cohort = InlineCohort(((0,),), (host,))
     return Federation(cohort, num_clients=1, task=task, seed=0, ledger=Ledger())

@@ -66,7 +66,7 @@ class Group:
         # What all clients share is not mapped over; a tree without tensors cannot be.
         message, dimension = (call.shared, None) if call.each is None else (call.each, 0)
 
-        def run_one(own: dict[str, Tensor], key: Tensor, state: Tree, message: Tree) -> Tree:
+        def run_one(own: Tree, key: Tensor, state: Tree, message: Tree) -> Tree:
             client = Client(graph=batch.one(own), random=RandomStream(key), state=state)
             reply = step(client, message)
             return {"state": client.state} | ({} if reply is None else {"reply": reply})

@@ -18,7 +18,7 @@ from fedgraph_sim.engine.checks import (
     CONFIG_FILE,
     check_protocol,
     check_run_folder,
-    check_training_nodes,
+    check_training,
 )
 from fedgraph_sim.engine.config import RunConfig
 from fedgraph_sim.engine.files import write_text
@@ -67,7 +67,7 @@ def prepare_run(config: RunConfig, folders: Folders, *, inline: bool, force: boo
         timed = pool.submit(_timed_partition, config, folders)
         nodes = [this_machine()] if inline else _connect()
         store, seconds_partition = timed.result()
-    check_training_nodes(config, store.info)
+    check_training(config, store)
     job = Job(
         config=config,
         store=store.folder,

@@ -46,7 +46,11 @@ def odd_clients(*, is_sparse: bool) -> list[Graph]:
 @pytest.mark.parametrize("name", [name for name, kind in ALGORITHMS.items() if not kind.pooled])
 @pytest.mark.parametrize("model", ["gcn", "sage", "mlp"])
 @pytest.mark.parametrize("is_sparse", [True, False])
-@pytest.mark.parametrize("options", [{}, {"fraction": 0.6, "optimizer_state": "reset"}, {"fraction": 0.6}])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"fraction": 0.6, "optimizer_state": "reset"}, {"fraction": 0.6}, {"task": "link"}],
+    ids=["all", "reset", "some", "link"],
+)
 def test_batched_equals_loop(name, model, is_sparse, options, make_federation, train):
     fields = {"model": model, "hidden": 16, "dropout": 0.5, "local_epochs": 2, "lr": 0.02}
     chosen = {key: value for key, value in options.items() if key != "fraction"}

@@ -135,7 +135,7 @@ def test_a_round_in_which_nobody_has_training_nodes(invoke, tmp_path, own_graph)
     options = own_graph(["train", "train", "test", "test"])
     sentence = refused(invoke, tmp_path, *options, *set_options("fraction=0.5"))
     assert "fraction=0.5 samples only clients without training nodes in round " in sentence
-    assert "raise fraction or split.train, or change the seed" in sentence
+    assert "raise fraction, raise split.train, or change the seed" in sentence
 
 
 def test_a_file_in_the_way_of_the_output(invoke, tmp_path):
