@@ -4,7 +4,6 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from fedgraph_sim.algorithms.nn.losses import auc, cross_entropy, link_losses, scores
@@ -97,8 +96,12 @@ OBJECTIVES: dict[str, Objective] = {"node": NodeClassification(), "link": LinkPr
 
 
 def link_logits(z: Tensor, *pairs: Tensor) -> list[Tensor]:
-    """Return (cos(z_u, z_v) - 1/2) / 0.1 [m] of the columns (u, v) of each of `pairs` [2, m]; cos is 0 where z is."""
-    unit = F.normalize(z, dim=-1)
+    """Return (e_u . e_v - 1/2) / 0.1 [m] of the columns (u, v) of each of `pairs` [2, m], e = z / sqrt(|z|^2 + 10^-4).
+
+    The length 0.01 under the root is small beside those of embeddings. Without it the gradient along z would be nothing
+    but rounding errors, out of which Adam makes whole steps, and boundless near 0.
+    """
+    unit = z * (z.square().sum(dim=-1, keepdim=True) + 1e-4).rsqrt()
     return [((unit[low] * unit[high]).sum(dim=-1) - 0.5) / 0.1 for low, high in pairs]
 
 
