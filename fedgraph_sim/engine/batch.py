@@ -4,7 +4,7 @@ A padding node has no features, no edges and no role: it takes part in no propag
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from fedgraph_sim.engine.graph_tensors import GraphTensors
 from fedgraph_sim.engine.links import Links
+from fedgraph_sim.engine.replay import Programs
 from fedgraph_sim.engine.sparse import Blocks, Matrix, SparseMatrix
 
 MAX_PADDING = 0.2
@@ -32,6 +33,7 @@ class Batch:
     mean_adjacency: Blocks
     index: Tensor
     links: Links | None
+    programs: Programs = field(default_factory=Programs)
 
     @classmethod
     def of(cls, graphs: Sequence[GraphTensors]) -> "Batch":

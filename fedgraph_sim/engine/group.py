@@ -62,21 +62,27 @@ class Group:
     def run_together(self, step: ClientStep, call: Call, keys: Tensor) -> Tree | StepFailure:
         """Run `step` for all clients of `call` in one computation."""
         positions = tuple(self.position[number] for number in call.clients)
-        batch = self._batch(positions)
+        states = self.states.some(positions)
         # What all clients share is not mapped over; a tree without tensors cannot be.
-        message, dimension = (call.shared, None) if call.each is None else (call.each, 0)
+        shared = call.each is None
+        message = call.shared if shared else call.each
+        batch = self._batch(positions)
 
         def run_one(own: Tree, key: Tensor, state: Tree, message: Tree) -> Tree:
             client = Client(graph=batch.one(own), random=RandomStream(key), state=state)
             reply = step(client, message)
             return {"state": client.state} | ({} if reply is None else {"reply": reply})
 
+        def run_all(inputs: Tree) -> Tree:
+            mapped = torch.vmap(run_one, in_dims=(0, 0, 0 if states else None, None if shared else 0))
+            results: Tree = mapped(batch.tensors(), inputs["keys"], inputs["states"], inputs["message"])
+            return results
+
         names = f"clients {', '.join(map(str, call.clients))}"
-        states = self.states.some(positions)
         versions = _versions(message)
         try:
-            mapped = torch.vmap(run_one, in_dims=(0, 0, 0 if states else None, dimension))
-            results = mapped(batch.tensors(), keys, states, message)
+            inputs = {"keys": keys, "states": states, "message": message}
+            results = batch.programs.run(run_all, inputs, name=(step.__name__, shared))
         except Exception as error:
             return _raised(error, step, names)
         if versions != _versions(message):

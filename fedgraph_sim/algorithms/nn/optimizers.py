@@ -52,13 +52,8 @@ class _FusedAdam(torch.autograd.Function):
 
     @staticmethod
     def forward(settings: Adam, where: Tensor, step: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
-        weights, gradients, means, squares = _quarters(tensors)
-        if not where:
-            return (step.clone(), *(leaf.clone() for leaf in weights), *means, *squares)
-        weights = [leaf.clone() for leaf in weights]
-        steps = [step.clone() for _ in weights]
-        _fused(settings, weights, gradients, means, squares, steps)
-        return (steps[0], *weights, *means, *squares)
+        step, *results = _stepped(settings, where[None], step[None], [leaf[None] for leaf in tensors])
+        return (step[0], *(leaf[0] for leaf in results))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -66,60 +61,70 @@ class _FusedAdam(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, settings: Adam, where: Tensor, step: Tensor, *tensors: Tensor) -> Any:
-        count = info.batch_size
-
         def stacked(leaf: Tensor, dimension: int | None) -> Tensor:
-            return leaf.expand(count, *leaf.shape) if dimension is None else leaf.movedim(dimension, 0)
+            return leaf.expand(info.batch_size, *leaf.shape) if dimension is None else leaf.movedim(dimension, 0)
 
-        where, step = stacked(where, in_dims[1]), stacked(step, in_dims[2])
-        weights, gradients, means, squares = _quarters(
-            [stacked(leaf, dimension) for leaf, dimension in zip(tensors, in_dims[3:], strict=True)]
-        )
-        weights = [leaf.clone(memory_format=torch.contiguous_format) for leaf in weights]
-        # Moments that every client shares are fresh zeros, spread without memory of their own.
-        means, squares = ([leaf.contiguous() for leaf in part] for part in (means, squares))
-        if bool(where.all()) and bool((step == step[0]).all()):
-            steps = [step[0].clone() for _ in weights]
-            _fused(settings, weights, gradients, means, squares, steps)
-            step = steps[0].expand(count)
-        else:
-            step = _each_by_itself(settings, where, step.clone(), weights, gradients, means, squares)
-        results = (step, *weights, *means, *squares)
+        where, step, *leaves = map(stacked, (where, step, *tensors), in_dims[1:])
+        results = _stepped(settings, where, step, leaves)
         return results, (0,) * len(results)
 
 
 _fused_adam: Callable[..., tuple[Tensor, ...]] = _FusedAdam.apply  # what torch declares of `apply` has no types
 
 
-def _each_by_itself(
-    settings: Adam,
+def _stepped(settings: Adam, where: Tensor, step: Tensor, leaves: list[Tensor]) -> tuple[Tensor, ...]:
+    """Return numbers of steps, weights, means and squares after one step of all clients, each with a client axis."""
+    count = len(leaves) // 4
+    weights, gradients, means, squares = (leaves[at : at + count] for at in range(0, 4 * count, count))
+    # Moments that every client shares are fresh zeros, spread without memory of their own.
+    means, squares = ([leaf.contiguous() for leaf in part] for part in (means, squares))
+    step, weights = torch.ops.fedgraph_sim.adam(
+        settings.lr, settings.weight_decay, where, step, weights, gradients, means, squares
+    )
+    return (step, *weights, *means, *squares)
+
+
+_LIBRARY = torch.library.Library("fedgraph_sim", "FRAGMENT")  # type: ignore[no-untyped-call]
+_LIBRARY.define(  # type: ignore[no-untyped-call]
+    "adam(float lr, float weight_decay, Tensor where, Tensor step, Tensor[] weights, Tensor[] gradients,"
+    " Tensor(a!)[] means, Tensor(b!)[] squares) -> (Tensor, Tensor[])"
+)
+
+
+@torch.library.impl(_LIBRARY, "adam", "CompositeExplicitAutograd")
+def _adam(
+    lr: float,
+    weight_decay: float,
     where: Tensor,
     step: Tensor,
     weights: list[Tensor],
     gradients: list[Tensor],
     means: list[Tensor],
     squares: list[Tensor],
-) -> Tensor:
-    """Step the clients in `where`, each with its own number of steps; return the numbers afterwards."""
+) -> tuple[Tensor, list[Tensor]]:
+    """Return the numbers of steps and the weights after one step of the clients in `where`; moments change in place.
+
+    An operator of its own, because which clients take part and how many steps each has taken decide how it is done.
+    """
+    weights = [leaf.clone(memory_format=torch.contiguous_format) for leaf in weights]
+    gradients = [leaf.contiguous() for leaf in gradients]
+    if bool(where.all()) and bool((step == step[0]).all()):
+        steps = [step[0].clone() for _ in weights]
+        _fused(lr, weight_decay, weights, gradients, means, squares, steps)
+        return steps[0].repeat(len(step)), weights
     chosen = where.nonzero().flatten().tolist()
     steps = [step[client].clone() for client in chosen for _ in weights]
     parts = [[leaf[client] for client in chosen for leaf in part] for part in (weights, gradients, means, squares)]
-    _fused(settings, parts[0], parts[1], parts[2], parts[3], steps)
-    step[where] += 1
-    return step
+    if chosen:
+        _fused(lr, weight_decay, *parts, steps)
+    return step + where.to(step.dtype), weights
 
 
-def _fused(
-    settings: Adam,
-    weights: list[Tensor],
-    gradients: list[Tensor],
-    means: list[Tensor],
-    squares: list[Tensor],
-    steps: list[Tensor],
-) -> None:
+def _fused(lr: float, weight_decay: float, *tensors: list[Tensor]) -> None:
+    weights, gradients, means, squares, steps = tensors
     adam(
         weights,
-        [gradient.contiguous() for gradient in gradients],
+        gradients,
         means,
         squares,
         [],
@@ -128,14 +133,8 @@ def _fused(
         amsgrad=False,
         beta1=0.9,
         beta2=0.999,
-        lr=settings.lr,
-        weight_decay=settings.weight_decay,
+        lr=lr,
+        weight_decay=weight_decay,
         eps=1e-8,
         maximize=False,
     )
-
-
-def _quarters(tensors: Any) -> tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor]]:
-    count = len(tensors) // 4
-    parts = [list(tensors[at : at + count]) for at in range(0, 4 * count, count)]
-    return parts[0], parts[1], parts[2], parts[3]
