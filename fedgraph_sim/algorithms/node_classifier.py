@@ -1,4 +1,4 @@
-"""What all algorithms that train node classifiers share: parameters, local training and evaluation."""
+"""What all algorithms that train one graph model share: parameters, local training and evaluation."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -19,7 +19,7 @@ Penalty = Callable[[Weights], Tensor]
 
 
 class NodeClassifier(Algorithm):
-    """Full-batch training of a node classifier by Adam on a client's own subgraph."""
+    """Full-batch training by Adam on a client's own subgraph: of a classifier of nodes, or of a predictor of links."""
 
     task: Literal["node", "link"] = Field("node", description="what is predicted: a node's class, or who is linked")
     model: Literal["gcn", "sage", "mlp"] = Field("gcn", description="two layers of this kind and a linear head")

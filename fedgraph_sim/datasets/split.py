@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from fedgraph_sim.datasets.graph import Graph, Role
-from fedgraph_sim.datasets.links import LinkSplit
+from fedgraph_sim.datasets.link_split import LinkSplit
 from fedgraph_sim.errors import ConfigError
 
 

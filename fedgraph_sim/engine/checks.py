@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from fedgraph_sim.datasets.graph import Role
-from fedgraph_sim.datasets.links import LinkSplit
+from fedgraph_sim.datasets.link_split import LinkSplit
 from fedgraph_sim.datasets.store import PartitionStore
 from fedgraph_sim.engine.config import RunConfig
 from fedgraph_sim.engine.federation import sample

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, field_validator
 
 from fedgraph_sim.datasets.dataset import Dataset
-from fedgraph_sim.datasets.links import LinkSplit
+from fedgraph_sim.datasets.link_split import LinkSplit
 from fedgraph_sim.datasets.partitioners.partitioner import Partitioner
 from fedgraph_sim.datasets.split import Split
 from fedgraph_sim.engine.algorithm import Algorithm

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedgraph_sim.datasets.links import LinkSplit
+from fedgraph_sim.datasets.link_split import LinkSplit
 from fedgraph_sim.datasets.store import PartitionStore
 from fedgraph_sim.engine.algorithm import Algorithm
 from fedgraph_sim.engine.cohort import InlineCohort

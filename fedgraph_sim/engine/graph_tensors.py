@@ -8,7 +8,7 @@ from scipy import sparse
 from torch import Tensor
 
 from fedgraph_sim.datasets.graph import Graph, Role
-from fedgraph_sim.datasets.links import LinkSplit
+from fedgraph_sim.datasets.link_split import LinkSplit
 from fedgraph_sim.engine.links import Links
 from fedgraph_sim.engine.sparse import Matrix, SparseMatrix
 

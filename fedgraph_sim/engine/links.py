@@ -8,16 +8,16 @@ import torch
 from torch import Tensor
 
 from fedgraph_sim.datasets.graph import Role
-from fedgraph_sim.datasets.links import LinkExamples, pair_number
+from fedgraph_sim.datasets.link_split import LinkExamples, pair_number
 from fedgraph_sim.engine.random_stream import RandomStream
 
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """The m links of one client and as many pairs of its nodes that no edge links, whatever a link's role.
+    """The m links of one client and as many pairs of its nodes that are no link, whatever a link's role.
 
     Shapes: `linked` and `unlinked` [2, m], a column being a pair of nodes; the three masks [m], which give the role of
-    a link and of the pair without one at the same place; `before` [m]: the number of pairs without a link below each
+    a link and of the pair without one at the same place; `before` [m]: the number of pairs without a link before each
     link in the order of `pair_number`; `num_unlinked` []: their number in all.
     """
 
@@ -39,7 +39,7 @@ class Links:
         num_unlinked = num_nodes * (num_nodes - 1) // 2 - num_links
         before = torch.from_numpy(pair_number(*examples.pairs) - np.arange(num_links))
         rng = np.random.default_rng(seed)
-        chosen = rng.choice(max(num_unlinked, 1), num_links, replace=num_unlinked < num_links)
+        chosen = rng.choice(num_unlinked, num_links, replace=num_unlinked < num_links)
         role = torch.from_numpy(examples.role).to(device)
         return cls(
             linked=torch.from_numpy(examples.pairs).to(device),

@@ -62,3 +62,19 @@ def test_generator_is_seeded_by_the_key():
     assert not torch.equal(
         torch.rand(3, generator=stream(1).generator()), torch.rand(3, generator=stream(2).generator())
     )
+
+
+@pytest.mark.parametrize("high", [1, 7, 3_000_000_000, 2**40])
+def test_integers_are_uniform(high):
+    drawn = stream().integers(40_000, torch.tensor(high)).double()
+    assert 0 <= drawn.min() <= drawn.max() < high
+    mean, deviation = (high - 1) / 2, ((high**2 - 1) / 12) ** 0.5
+    assert abs(drawn.mean().item() - mean) <= 5 * deviation / 40_000**0.5
+    assert drawn.std().item() == pytest.approx(deviation, rel=0.02)
+
+
+def test_integers_are_the_same_for_one_and_for_many_clients():
+    keys, highs = torch.tensor(KEYS), torch.arange(1, len(KEYS) + 1) * 1000
+    together = torch.vmap(lambda key, high: RandomStream(key).integers(50, high))(keys, highs)
+    for key, high, drawn in zip(KEYS, highs, together, strict=True):
+        assert torch.equal(stream(key).integers(60, high)[:50], drawn)

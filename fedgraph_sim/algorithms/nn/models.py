@@ -1,4 +1,4 @@
-"""Node classifiers as pure functions ``model(weights, graph, random) -> logits``, weights being a dict of tensors.
+"""Models as pure functions ``model(weights, graph, random) -> outputs`` of nodes, weights being a dict of tensors.
 
 Pure functions, because a step may run for one client or, under ``torch.vmap``, for all clients of an actor at once.
 """

@@ -13,8 +13,9 @@ from fedgraph_sim.seeds import keys_for
 class LinkExamples:
     """The m links of a graph: the unordered pairs of different nodes with an edge in at least one direction.
 
-    `pairs` [2, m] holds the smaller node above the larger one, sorted by `pair_number`; `role` [m] is of `Role`;
-    `visible` is the graph without the edges, in both directions, of links that validate or test.
+    `pairs` [2, m] holds the smaller node above the larger one, sorted by `pair_number`; `role` [m] is TRAIN, VAL or
+    TEST; `visible` is the graph without the edges, in both directions, of links that validate or test. In a graph whose
+    nodes are all linked to each other there is nothing to tell links from: m is 0, and all is visible.
     """
 
     pairs: NDArray[np.int64]
@@ -35,16 +36,14 @@ class LinkSplit:
     seed: int
 
     def apply(self, graph: Graph) -> LinkExamples:
-        """Return the links of a client's graph, or of the whole one.
-
-        In a graph whose nodes are all linked to each other there is nothing to tell links from: they have no role.
-        """
+        """Return the links of a client's graph, or of the whole one."""
         low, high = np.sort(graph.edge_index, axis=0)
         proper = low != high
         numbers, first, link = np.unique(pair_number(low[proper], high[proper]), return_index=True, return_inverse=True)
         pairs = np.stack([low[proper][first], high[proper][first]])
-        complete = len(numbers) == graph.num_nodes * (graph.num_nodes - 1) // 2
-        role = np.full(len(numbers), Role.NONE, np.int8) if complete else self._roles(graph.node_id[pairs])
+        if len(numbers) == graph.num_nodes * (graph.num_nodes - 1) // 2:
+            return LinkExamples(pairs=pairs[:, :0], role=np.zeros(0, np.int8), visible=graph)
+        role = self._roles(graph.node_id[pairs])
         visible = np.ones(graph.num_edges, bool)
         visible[proper] = ~np.isin(role, (Role.VAL, Role.TEST))[link]
         return LinkExamples(pairs=pairs, role=role, visible=_with_edges(graph, visible))
