@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from fedgraph_sim.datasets.graph import Graph
+from fedgraph_sim.datasets.split import Split
 from fedgraph_sim.engine.algorithm import Algorithm
 from fedgraph_sim.engine.cohort import InlineCohort
 from fedgraph_sim.engine.federation import Federation, Task
@@ -66,7 +67,8 @@ def make_host() -> Callable[..., ClientHost]:
     """Build a host of clients 0, 1, ... with the given graphs."""
 
     def make(algorithm: Algorithm, graphs: Sequence[Graph], *, batched: bool = False) -> ClientHost:
-        tensors = {client: GraphTensors.of(graph, torch.device("cpu")) for client, graph in enumerate(graphs)}
+        links = Split().links(seed=0) if algorithm.predicts_links else None
+        tensors = {client: GraphTensors.of(graph, torch.device("cpu"), links) for client, graph in enumerate(graphs)}
         return ClientHost(algorithm, tensors, batched=batched)
 
     return make

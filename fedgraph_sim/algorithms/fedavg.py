@@ -24,11 +24,12 @@ class FedAvg(NodeClassifier):
 
     name: Literal["fedavg"] = "fedavg"
     weighting: Literal["num_train", "uniform"] = Field(
-        "num_train", description="weight of a client in the average: its number of training nodes, or the same for all"
+        "num_train",
+        description="weight of a client in the average: its number of training nodes or links, or the same for all",
     )
 
     def setup(self, fed: Federation) -> Tree:
-        """Draw the initial weights and learn the clients' numbers of training nodes."""
+        """Draw the initial weights and learn the clients' numbers of training nodes or links."""
         weights = self.initial_weights(fed)
         sizes = fed.call(self.start, weights).stack("num_train")
         return {"weights": weights, "client_weights": self._client_weights(sizes)}

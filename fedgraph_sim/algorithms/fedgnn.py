@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import Field
 from scipy import sparse
 from torch import Tensor
 
@@ -45,6 +46,7 @@ class FedGnn(FedAvg):
     summary: ClassVar[str] = "FedAvg with embeddings of neighbours that other clients hold (Wu et al., 2021)"
 
     name: Literal["fedgnn"] = "fedgnn"  # type: ignore[assignment]
+    task: Literal["node"] = Field("node", description="what is predicted: a node's class")
 
     def setup(self, fed: Federation) -> Tree:
         """Do as FedAvg does, tell every client which neighbours it lacks, and gather embeddings for the first time."""

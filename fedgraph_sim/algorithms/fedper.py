@@ -31,6 +31,7 @@ class FedPer(FedAvg):
     has_global_model: ClassVar[bool] = False
 
     name: Literal["fedper"] = "fedper"  # type: ignore[assignment]
+    task: Literal["node"] = Field("node", description="what is predicted: a node's class")
     personal_layers: int = Field(
         1,
         ge=1,

@@ -7,7 +7,7 @@ personalised weights go down, and its trained weights and what they make of the 
 from typing import ClassVar, Literal
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from fedgraph_sim.algorithms.nn.masks import initial_masks, masked, only_masks, pruned, sparsity
@@ -76,6 +76,14 @@ class FedPub(NodeClassifier):
     proxy_p_in: float = Field(0.1, ge=0, le=1, description="probability of an edge inside a block")
     proxy_p_out: float = Field(0.0, ge=0, le=1, description="probability of an edge between blocks; the paper: 0.01")
 
+    @model_validator(mode="after")
+    def _labels_are_of_nodes(self) -> "FedPub":
+        if self.similarity == "label" and self.predicts_links:
+            raise ValueError(
+                "similarity=label compares classes, which task=link has none of; take similarity=functional"
+            )
+        return self
+
     def setup(self, fed: Federation) -> Tree:
         """Hand out the initial weights and the random graph."""
         weights = self.initial_weights(fed)
@@ -119,6 +127,8 @@ class FedPub(NodeClassifier):
         With a smaller head, predictions stay uniform for longer, and 100 rounds end 1 point of accuracy lower on Cora.
         """
         weights = super().initial_weights(fed)
+        if self.predicts_links:
+            return weights
         generator = torch.Generator().manual_seed(seed_for(fed.seed, "head"))
         hidden, num_classes = weights["head.weight"].shape
         matrix, bias = (glorot((rows, num_classes), generator) for rows in (hidden, 1))

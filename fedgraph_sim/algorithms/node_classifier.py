@@ -1,4 +1,4 @@
-"""What all algorithms that train node classifiers share: parameters, local training and evaluation."""
+"""What all algorithms that train one graph model share: parameters, local training and evaluation."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -7,8 +7,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from fedgraph_sim.algorithms.nn.losses import cross_entropy, scores
 from fedgraph_sim.algorithms.nn.models import MODELS, Model, Weights
+from fedgraph_sim.algorithms.nn.objectives import OBJECTIVES, Objective
 from fedgraph_sim.algorithms.nn.optimizers import Adam
 from fedgraph_sim.engine.algorithm import Algorithm, Client, client_step
 from fedgraph_sim.engine.federation import Federation
@@ -21,8 +21,9 @@ Penalty = Callable[[Weights], Tensor]
 
 
 class NodeClassifier(Algorithm):
-    """Full-batch training of a node classifier by Adam on a client's own subgraph."""
+    """Full-batch training by Adam on a client's own subgraph: of a classifier of nodes, or of a predictor of links."""
 
+    task: Literal["node", "link"] = Field("node", description="what is predicted: a node's class, or who is linked")
     model: Literal["gcn", "sage", "mlp"] = Field("gcn", description="two layers of this kind and a linear head")
     hidden: int = Field(128, ge=1, description="width of the hidden layers")
     dropout: float = Field(0.5, ge=0, lt=1, description="probability that a hidden entry is dropped in training")
@@ -39,9 +40,24 @@ class NodeClassifier(Algorithm):
     )
 
     @property
+    def objective(self) -> Objective:
+        """What the task asks of the model's outputs."""
+        return OBJECTIVES[self.task]
+
+    @property
+    def metric(self) -> str:
+        """The score of the task: accuracy, or the area under the ROC curve."""
+        return self.objective.metric
+
+    @property
+    def predicts_links(self) -> bool:
+        """Whether the task is link prediction."""
+        return self.objective.predicts_links
+
+    @property
     def network(self) -> Model:
         """The model as a function of weights."""
-        return MODELS[self.model](hidden=self.hidden, dropout=self.dropout)
+        return MODELS[self.model](hidden=self.hidden, dropout=self.dropout, head=not self.predicts_links)
 
     @property
     def optimizer(self) -> Adam:
@@ -55,37 +71,36 @@ class NodeClassifier(Algorithm):
 
     @client_step
     def start(self, client: Client, weights: Weights) -> Tree:
-        """Take `weights` as the own model, and tell the server how many training nodes there are."""
+        """Take `weights` as the own model, and tell the server how many training nodes, or links, there are."""
         client.state = {"weights": weights, "optimizer": self.optimizer.init(weights)}
-        return {"num_train": client.graph.train_mask.sum()}
+        return {"num_train": self.objective.train_mask(client.graph).sum()}
 
     def logits(self, weights: Weights, graph: GraphTensors, random: RandomStream | None = None) -> Tensor:
-        """Return the model's logits [n, num_classes]; `random` is the dropout's stream in training."""
+        """Return the model's logits, or a link predictor's embeddings; `random` is the dropout's stream in training."""
         return self.network(weights, graph, random)
 
     def fit(self, client: Client, weights: Weights, penalty: Penalty | None = None) -> Weights:
-        """Train `weights` for the local epochs on cross-entropy (plus `penalty`), and keep the result as own model.
+        """Train `weights` for the local epochs on the task's loss (plus `penalty`), and keep the result as own model.
 
-        A client without training nodes returns what it received: weight decay alone must not move a model.
+        A client with nothing to train on returns what it received: weight decay alone must not move a model.
         """
-        optimizer, graph = self.optimizer, client.graph
+        optimizer, objective, graph = self.optimizer, self.objective, client.graph
+        where = objective.train_mask(graph).any()
         moments = client.state["optimizer"] if self.optimizer_state == "keep" else optimizer.init(weights)
 
         def loss(weights: Weights, epoch: int) -> Tensor:
-            logits = self.logits(weights, graph, client.random.fold(epoch))
-            value = cross_entropy(logits, graph.y, graph.train_mask)
+            random = client.random.fold(epoch)
+            value = objective.loss(self.logits(weights, graph, random), graph, random.fold(-1))  # layers count from 0
             return value if penalty is None else value + penalty(weights)
 
         for epoch in range(self.local_epochs):
             gradients = torch.func.grad(loss)(weights, epoch)
-            weights, moments = optimizer.update(weights, gradients, moments, where=graph.train_mask.any())
+            weights, moments = optimizer.update(weights, gradients, moments, where=where)
         client.state = client.state | {"weights": weights, "optimizer": moments}
         return weights
 
     @client_step(batched=True)
     def evaluate(self, client: Client, message: Weights | None) -> Tree:
-        """Return loss and accuracy on the training, validation and test nodes, of `message` or the own model."""
+        """Return loss and score on the training, validation and test nodes or links, of `message` or the own model."""
         weights = client.state["weights"] if message is None else message
-        graph = client.graph
-        masks = {"train": graph.train_mask, "val": graph.val_mask, "test": graph.test_mask}
-        return scores(self.logits(weights, graph), graph.y, masks)
+        return self.objective.scores(self.logits(weights, client.graph), client.graph)

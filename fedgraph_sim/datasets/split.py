@@ -1,4 +1,4 @@
-"""Which nodes train a model, which select it and which test it."""
+"""Which nodes, or links, train a model, which select it and which test it."""
 
 from dataclasses import replace
 from typing import Literal, Self
@@ -8,14 +8,16 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from fedgraph_sim.datasets.graph import Graph, Role
+from fedgraph_sim.datasets.link_split import LinkSplit
 from fedgraph_sim.errors import ConfigError
 
 
 class Split(BaseModel):
-    """Roles of the nodes; its fields are the `[split]` table of a configuration.
+    """Roles of the nodes and links; its fields are the `[split]` table of a configuration.
 
     `ratio`: one random order of the labelled nodes of the whole graph; the first are for training, the next for test,
     the next for validation, so a node has one role in every client that holds it. `own`: the data set's own roles.
+    Links have roles only where links are predicted: see `LinkSplit`.
     Source: the protocol of FED-PUB (Baek et al., Personalized Subgraph Federated Learning, 2023).
     """
 
@@ -26,12 +28,16 @@ class Split(BaseModel):
     val: float = Field(0.4, ge=0, le=1, description="fraction of the labelled nodes that validate, in [0, 1]")
     test: float = Field(0.4, ge=0, le=1, description="fraction of the labelled nodes that test, in [0, 1]")
     stratified: bool = Field(False, description="apply the fractions to each class on its own")
+    link_val: float = Field(0.1, ge=0, lt=1, description="task link: fraction of the links that validate, in [0, 1)")
+    link_test: float = Field(0.1, ge=0, lt=1, description="task link: fraction of the links that test, in [0, 1)")
 
     @model_validator(mode="after")
     def _fractions_fit(self) -> Self:
         total = self.train + self.val + self.test
         if total > 1 + 1e-9:
             raise ValueError(f"train + val + test is {total:g}; lower them to at most 1")
+        if self.link_val + self.link_test >= 1:
+            raise ValueError(f"link_val + link_test is {self.link_val + self.link_test:g}; lower them to below 1")
         return self
 
     def apply(self, graph: Graph, seed: int) -> Graph:
@@ -50,6 +56,10 @@ class Split(BaseModel):
             labelled = int(np.count_nonzero(graph.y >= 0))
             raise ConfigError(f"split.train={self.train:g} of {labelled} labelled nodes is no node; raise split.train")
         return replace(graph, role=role)
+
+    def links(self, seed: int) -> LinkSplit:
+        """Return the split of the links, whose fractions and roles decide nothing about nodes and partitions."""
+        return LinkSplit(val=self.link_val, test=self.link_test, seed=seed)
 
     def _assign(self, role: NDArray[np.int8], order: NDArray[np.int64]) -> None:
         num_train = round(len(order) * self.train)

@@ -120,7 +120,8 @@ def prepare(
 
     Raises `ConfigError` where the data set, the split or the partition is impossible.
     """
-    options = (split.model_dump_json(), partitioner.model_dump_json(), num_clients, seed, __version__, VERSION)
+    nodes_split = split.model_dump_json(exclude={"link_val", "link_test"})  # a store says nothing about links' roles
+    options = (nodes_split, partitioner.model_dump_json(), num_clients, seed, __version__, VERSION)
     text = repr((dataset.fingerprint(data_dir, cache_dir), *options))
     key = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
     store = PartitionStore(cache_dir / "partitions" / key)

@@ -78,12 +78,20 @@ class Algorithm(BaseModel, ABC):
     """One line for lists."""
     pooled: ClassVar[bool] = False
     """Whether one party holds the whole graph, as in a centralised reference run."""
-    metric: ClassVar[str] = "accuracy"
-    """What is better when larger; the best round is that of the largest ``val_<metric>``."""
     has_global_model: ClassVar[bool] = True
     """Whether `global_model` exists, which the evaluation protocol ``global`` needs."""
 
     name: str
+
+    @property
+    def metric(self) -> str:
+        """What is better when larger; the best round is that of the largest ``val_<metric>``."""
+        return "accuracy"
+
+    @property
+    def predicts_links(self) -> bool:
+        """Whether a client's links are examples (``graph.links``), and some are held out from its graph."""
+        return False
 
     @abstractmethod
     def setup(self, fed: "Federation") -> Tree:
@@ -95,7 +103,7 @@ class Algorithm(BaseModel, ABC):
 
     @abstractmethod
     def evaluate(self, client: Client, message: Tree) -> Tree:
-        """Client step: return ``{metric: [sum, count]}`` on the client's own nodes.
+        """Client step: return ``{metric: [sum, count]}`` on the client's own nodes or links.
 
         `message` is None for the client's own model, or the result of `global_model`.
         """

@@ -5,12 +5,14 @@ A padding node has no features, no edges and no role: it takes part in no propag
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from fedgraph_sim.engine.graph_tensors import GraphTensors
+from fedgraph_sim.engine.links import Links
 from fedgraph_sim.engine.replay import Programs
 from fedgraph_sim.engine.sparse import Blocks, Matrix, SparseMatrix
 
@@ -30,6 +32,7 @@ class Batch:
     normalized_adjacency: Blocks
     mean_adjacency: Blocks
     index: Tensor
+    links: Links | None
     programs: Programs = field(default_factory=Programs)
 
     @classmethod
@@ -38,6 +41,7 @@ class Batch:
         size = max(graph.num_nodes for graph in graphs)
         square = (size, size)
         first = graphs[0].x
+        links = [graph.links for graph in graphs if graph.links is not None]
         if isinstance(first, SparseMatrix):
             columns = [graph.x for graph in graphs if isinstance(graph.x, Matrix)]
             x: Tensor | Blocks = Blocks(columns, (size, first.shape[1]))
@@ -52,14 +56,16 @@ class Batch:
             normalized_adjacency=Blocks([graph.normalized_adjacency for graph in graphs], square),
             mean_adjacency=Blocks([graph.mean_adjacency for graph in graphs], square),
             index=torch.arange(len(graphs), device=graphs[0].y.device),
+            links=Links.stack(links) if links else None,
         )
 
-    def tensors(self) -> dict[str, Tensor]:
+    def tensors(self) -> dict[str, Any]:
         """Return what ``torch.vmap`` maps over to get at one client's graph."""
         own = {"y": self.y, "train": self.train_mask, "val": self.val_mask, "test": self.test_mask, "index": self.index}
-        return own | ({"x": self.x} if isinstance(self.x, Tensor) else {})
+        features = {"x": self.x} if isinstance(self.x, Tensor) else {}
+        return own | features | ({"links": self.links.tensors()} if self.links is not None else {})
 
-    def one(self, own: dict[str, Tensor]) -> GraphTensors:
+    def one(self, own: dict[str, Any]) -> GraphTensors:
         """Return one client's graph inside ``torch.vmap``, `own` being its part of `tensors`."""
         index = own["index"]
         return GraphTensors(
@@ -70,6 +76,7 @@ class Batch:
             test_mask=own["test"],
             normalized_adjacency=self.normalized_adjacency.of_client(index),
             mean_adjacency=self.mean_adjacency.of_client(index),
+            links=Links(**own["links"]) if "links" in own else None,
         )
 
 

@@ -3,7 +3,11 @@
 import os
 from pathlib import Path
 
-from fedgraph_sim.datasets.partition_info import PartitionInfo
+import numpy as np
+
+from fedgraph_sim.datasets.graph import Role
+from fedgraph_sim.datasets.link_split import LinkSplit
+from fedgraph_sim.datasets.store import PartitionStore
 from fedgraph_sim.engine.config import RunConfig
 from fedgraph_sim.engine.federation import sample
 from fedgraph_sim.errors import ConfigError
@@ -66,16 +70,26 @@ def check_protocol(config: RunConfig) -> None:
         )
 
 
-def check_training_nodes(config: RunConfig, info: PartitionInfo) -> None:
+def check_training(config: RunConfig, store: PartitionStore) -> None:
     """Refuse a run with a round in which no participant has anything to train on."""
-    if all(info.train):
+    if config.link_split is None:
+        num_train, what, remedy = list(store.info.train), "node", "raise split.train"
+    else:
+        num_train, what = _num_train_links(store, config.link_split), "link"
+        remedy = "lower split.link_val or split.link_test"
+    if all(num_train):
         return
-    if not any(info.train):
-        raise ConfigError("no client has a training node; raise split.train or choose another partition")
+    if not any(num_train):
+        raise ConfigError(f"no client has a training {what}; {remedy}, or choose another partition")
     for number in range(1, config.rounds + 1):
-        chosen = sample(info.num_clients, fraction=config.fraction, seed=config.seed, round=number)
-        if not any(info.train[client] for client in chosen):
+        chosen = sample(len(num_train), fraction=config.fraction, seed=config.seed, round=number)
+        if not any(num_train[client] for client in chosen):
             raise ConfigError(
-                f"fraction={config.fraction:g} samples only clients without training nodes in round {number} "
-                f"({', '.join(map(str, chosen))}); raise fraction or split.train, or change the seed"
+                f"fraction={config.fraction:g} samples only clients without training {what}s in round {number} "
+                f"({', '.join(map(str, chosen))}); raise fraction, {remedy}, or change the seed"
             )
+
+
+def _num_train_links(store: PartitionStore, split: LinkSplit) -> list[int]:
+    graphs = (graph for client in range(store.info.num_clients) for graph in store.load([client]).values())
+    return [int(np.count_nonzero(split.apply(graph).role == Role.TRAIN)) for graph in graphs]

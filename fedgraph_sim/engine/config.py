@@ -5,9 +5,11 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, field_validator
 
 from fedgraph_sim.datasets.dataset import Dataset
+from fedgraph_sim.datasets.link_split import LinkSplit
 from fedgraph_sim.datasets.partitioners.partitioner import Partitioner
 from fedgraph_sim.datasets.split import Split
 from fedgraph_sim.engine.algorithm import Algorithm
+from fedgraph_sim.seeds import seed_for
 
 Protocol = Literal["local-mean", "local-weighted", "global"]
 
@@ -66,15 +68,16 @@ class EngineConfig(BaseModel):
 
 
 class EvaluationConfig(BaseModel):
-    """How accuracy is measured."""
+    """How the models are measured."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     protocol: Protocol = Field(
         "local-mean",
-        description='"local-mean": each client\'s own model on its own nodes, unweighted mean over clients; '
-        '"local-weighted": the same, weighted by nodes; '
-        "\"global\": the server's model on the union of the clients' nodes in the whole, unsplit graph",
+        description='"local-mean": each client\'s own model on its own nodes or links, unweighted mean over clients; '
+        '"local-weighted": the same, weighted by nodes or links; '
+        "\"global\": the server's model on the union of the clients' nodes, or all links, in the whole, "
+        "unsplit graph",
     )
     every: int = Field(
         1,
@@ -110,3 +113,13 @@ class RunConfig(BaseModel):
     partition: SerializeAsAny[Partitioner]
     engine: EngineConfig = EngineConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
+
+    @property
+    def partition_seed(self) -> int:
+        """The seed of the data, the split and the partition."""
+        return self.seed if self.data_seed < 0 else self.data_seed
+
+    @property
+    def link_split(self) -> LinkSplit | None:
+        """How links are split into roles; None where no link is predicted."""
+        return self.split.links(seed_for(self.partition_seed, "links")) if self.algorithm.predicts_links else None

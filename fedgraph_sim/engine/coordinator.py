@@ -75,7 +75,8 @@ class Coordinator:
         self._seconds_recorder: list[float] = []
         self._described = False
         self._stop = threading.Event()
-        self._evaluator = Evaluator(job.config.algorithm, job.config.evaluation.protocol, store)
+        config = job.config
+        self._evaluator = Evaluator(config.algorithm, config.evaluation.protocol, store, config.link_split)
         self._fed = Federation(
             cohort,
             num_clients=self._info.num_clients,

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fedgraph_sim.datasets.link_split import LinkSplit
 from fedgraph_sim.datasets.store import PartitionStore
 from fedgraph_sim.engine.algorithm import Algorithm
 from fedgraph_sim.engine.call import Call
@@ -20,9 +21,9 @@ from fedgraph_sim.engine.tree import Tree
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """One evaluation: `metrics` of the whole federation, and per client `values` with their `counts` of nodes.
+    """One evaluation: `metrics` of the whole federation, and per client `values` with their `counts` of nodes or links.
 
-    A value is NaN, and a metric None, where no node contributes to it.
+    A value is NaN, and a metric None, where none contributes to it.
     """
 
     metrics: dict[str, float | None]
@@ -34,16 +35,19 @@ class Evaluation:
 class Evaluator:
     """Measures the models of a federation by one protocol.
 
-    ``local-mean``: (1/K) sum_k s_k / n_k over the K clients with n_k > 0, each judging its own model on its own nodes ·
-    ``local-weighted``: sum_k s_k / sum_k n_k of the same · ``global``: the server's model on the whole, unsplit graph,
-    at the nodes that some client holds. (s_k, n_k) are the sum and count that a client's `evaluate` step returns.
+    ``local-mean``: (1/K) sum_k s_k / n_k over the K clients with n_k > 0, each judging its own model on its own nodes
+    (or links) · ``local-weighted``: sum_k s_k / sum_k n_k of the same · ``global``: the server's model on the whole,
+    unsplit graph, at the nodes that some client holds (or on all links, also those that no client holds). (s_k, n_k)
+    are the sum and count that a client's `evaluate` step returns.
     """
 
-    def __init__(self, algorithm: Algorithm, protocol: Protocol, store: PartitionStore) -> None:
+    def __init__(
+        self, algorithm: Algorithm, protocol: Protocol, store: PartitionStore, link_split: LinkSplit | None = None
+    ) -> None:
         self._algorithm = algorithm
         self._protocol = protocol
         # One party that holds everything is the global case already.
-        self._whole = _judge(algorithm, store) if protocol == "global" and not algorithm.pooled else None
+        self._whole = _judge(algorithm, store, link_split) if protocol == "global" and not algorithm.pooled else None
 
     def begin(self, fed: Federation, server: Tree) -> Replies:
         """Ask the clients, or the judge of the whole graph."""
@@ -76,6 +80,6 @@ def ratio(pair: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.divide(pair[:, 0], pair[:, 1], out=means, where=pair[:, 1] > 0)
 
 
-def _judge(algorithm: Algorithm, store: PartitionStore) -> InlineCohort:
-    graph = GraphTensors.of(store.whole(), torch.device("cpu"))
+def _judge(algorithm: Algorithm, store: PartitionStore, link_split: LinkSplit | None) -> InlineCohort:
+    graph = GraphTensors.of(store.whole(), torch.device("cpu"), link_split)
     return InlineCohort(((0,),), (ClientHost(algorithm, {0: graph}),))

@@ -8,6 +8,8 @@ from scipy import sparse
 from torch import Tensor
 
 from fedgraph_sim.datasets.graph import Graph, Role
+from fedgraph_sim.datasets.link_split import LinkSplit
+from fedgraph_sim.engine.links import Links
 from fedgraph_sim.engine.sparse import Matrix, SparseMatrix
 
 
@@ -16,8 +18,9 @@ class GraphTensors:
     """Tensors of one graph of n nodes.
 
     Shapes: `x` [n, num_features], dense or sparse; `y` [n], -1 where unknown; the three masks [n], boolean; the two
-    propagation matrices [n, n], row = target, see `normalized_adjacency` and `mean_adjacency`. Only outside of batches:
-    `node_id` [n], the nodes' numbers in the whole graph, and `adjacency` [n, n] of edge weights, row = target.
+    propagation matrices [n, n], row = target, see `normalized_adjacency` and `mean_adjacency`; `links` only where
+    links are predicted: those of validation and test are in neither matrix. Only outside of batches: `node_id` [n], the
+    nodes' numbers in the whole graph, and `adjacency` [n, n] of edge weights, row = target.
     """
 
     x: Tensor | Matrix
@@ -27,6 +30,7 @@ class GraphTensors:
     test_mask: Tensor
     normalized_adjacency: Matrix
     mean_adjacency: Matrix
+    links: Links | None = None
     node_id: Tensor | None = None
     adjacency: sparse.csr_array | None = None
 
@@ -36,8 +40,12 @@ class GraphTensors:
         return self.y.shape[0]
 
     @classmethod
-    def of(cls, graph: Graph, device: torch.device) -> "GraphTensors":
-        """Move the arrays of `graph` to `device`."""
+    def of(cls, graph: Graph, device: torch.device, link_split: LinkSplit | None = None) -> "GraphTensors":
+        """Move the arrays of `graph` to `device`; with a `link_split` its links are examples."""
+        links = None
+        if link_split is not None:
+            examples = link_split.apply(graph)
+            graph, links = examples.visible, Links.of(examples, link_split.seed, device)
         role = torch.from_numpy(graph.role).to(device)
         sparse_features = isinstance(graph.x, sparse.csr_array)
         return cls(
@@ -48,6 +56,7 @@ class GraphTensors:
             test_mask=role == Role.TEST,
             normalized_adjacency=SparseMatrix(normalized_adjacency(graph), device),
             mean_adjacency=SparseMatrix(mean_adjacency(graph), device),
+            links=links,
             node_id=torch.from_numpy(graph.node_id).to(device),
             adjacency=adjacency(graph),
         )

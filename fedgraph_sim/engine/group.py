@@ -72,7 +72,7 @@ class Group:
         message = call.shared if shared else call.each
         batch = self._batch(positions)
 
-        def run_one(own: dict[str, Tensor], key: Tensor, state: Tree, message: Tree, public: Tree) -> Tree:
+        def run_one(own: Tree, key: Tensor, state: Tree, message: Tree, public: Tree) -> Tree:
             client = Client(graph=batch.one(own), random=RandomStream(key), state=state, public=public)
             reply = step(client, message)
             return {"state": client.state} | ({} if reply is None else {"reply": reply})

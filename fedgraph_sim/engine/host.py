@@ -15,8 +15,8 @@ from fedgraph_sim.engine.graph_tensors import GraphTensors
 from fedgraph_sim.engine.group import Group
 from fedgraph_sim.engine.job import Job
 from fedgraph_sim.engine.memory import keep_large_blocks
-from fedgraph_sim.engine.random_stream import client_keys
 from fedgraph_sim.engine.tree import Tree
+from fedgraph_sim.seeds import keys_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ class ClientHost:
         """Run the call's step for its clients; return their replies, each leaf with a leading client axis."""
         step = getattr(self._algorithm, call.step)
         together = is_batched(step) and self.batched
-        keys = torch.from_numpy(client_keys(call.seed, np.array(call.clients, np.int64)))
+        keys = torch.from_numpy(keys_for(call.seed, np.array(call.clients, np.int64)))
         replies, places = [], []
         for group in self._groups:
             asked = [place for place, client in enumerate(call.clients) if client in group.position]
@@ -90,5 +90,5 @@ def host_of(job: Job, place: int, *, use_cuda: bool) -> ClientHost:
     torch.set_num_threads(job.num_threads)
     device = torch.device("cuda" if use_cuda and torch.cuda.is_available() else "cpu")
     parts = PartitionStore(job.store).load(job.placement.actors[place])
-    graphs = {client: GraphTensors.of(part, device) for client, part in parts.items()}
+    graphs = {client: GraphTensors.of(part, device, job.config.link_split) for client, part in parts.items()}
     return ClientHost(job.config.algorithm, graphs, batched=job.config.engine.batched)

@@ -18,7 +18,7 @@ from fedgraph_sim.engine.checks import (
     CONFIG_FILE,
     check_protocol,
     check_run_folder,
-    check_training_nodes,
+    check_training,
 )
 from fedgraph_sim.engine.config import RunConfig
 from fedgraph_sim.engine.files import write_text
@@ -44,7 +44,7 @@ def load_partition(config: RunConfig, folders: Folders) -> tuple[PartitionStore,
         config.split,
         config.partition,
         num_clients=config.clients,
-        seed=config.seed if config.data_seed < 0 else config.data_seed,
+        seed=config.partition_seed,
         data_dir=folders.data,
         cache_dir=folders.cache,
     )
@@ -66,7 +66,7 @@ def prepare_run(config: RunConfig, folders: Folders, *, inline: bool, force: boo
         timed = pool.submit(_timed_partition, config, folders)
         nodes = [this_machine()] if inline else _connect()
         store, seconds_partition = timed.result()
-    check_training_nodes(config, store.info)
+    check_training(config, store)
     job = Job(
         config=config,
         store=store.folder,

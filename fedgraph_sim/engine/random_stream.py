@@ -8,21 +8,8 @@ half of the key mixed in between), which is ample for dropout and initialisation
 from dataclasses import dataclass
 from math import prod
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
-
-_GOLDEN = 0x9E3779B97F4A7C15
-
-
-def client_keys(seed: int, clients: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return one 63-bit key per client number (splitmix64 of `seed` and the number); both vectors are [num_clients]."""
-    with np.errstate(over="ignore"):
-        z = np.uint64(seed) + (clients.astype(np.uint64) + np.uint64(1)) * np.uint64(_GOLDEN)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return ((z ^ (z >> np.uint64(31))) >> np.uint64(1)).astype(np.int64)
 
 
 def _signed(word: int) -> int:
@@ -59,6 +46,14 @@ class RandomStream:
         count = prod(shape)
         halves = self.bits((count + 1) // 2).view(torch.int16)[:count]
         return (halves <= round(probability * 65536) - 32769).reshape(shape)
+
+    def integers(self, count: int, high: Tensor) -> Tensor:
+        """Return [count] int64, uniform in 0..high - 1; `high`, without dimensions, is from 1 to 2^40.
+
+        The remainder of 62 random bits: of two numbers one is at most 2^-22 more likely than the other.
+        """
+        words = self.bits(2 * count).reshape(count, 2).long()
+        return ((words[:, 1] << 31 ^ words[:, 0]) & ((1 << 62) - 1)) % high
 
     def generator(self) -> torch.Generator:
         """Return a torch generator seeded by this stream, for draws outside batched steps."""

@@ -1,5 +1,7 @@
 """Every algorithm: all clients in one computation give what one client after another gives."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 import torch
@@ -43,10 +45,23 @@ def odd_clients(*, is_sparse: bool) -> list[Graph]:
     ]
 
 
-@pytest.mark.parametrize("name", [name for name, kind in ALGORITHMS.items() if not kind.pooled])
+OPTIONS = {
+    "all": {},
+    "reset": {"fraction": 0.6, "optimizer_state": "reset"},
+    "some": {"fraction": 0.6},
+    "link": {"fraction": 0.6, "task": "link"},
+}
+CASES = [
+    pytest.param(name, options, id=f"{name}-{case}")
+    for name, kind in ALGORITHMS.items()
+    for case, options in OPTIONS.items()
+    if not kind.pooled and options.get("task", "node") in get_args(kind.model_fields["task"].annotation)
+]
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
 @pytest.mark.parametrize("model", ["gcn", "sage", "mlp"])
 @pytest.mark.parametrize("is_sparse", [True, False])
-@pytest.mark.parametrize("options", [{}, {"fraction": 0.6, "optimizer_state": "reset"}, {"fraction": 0.6}])
 def test_batched_equals_loop(name, model, is_sparse, options, make_federation, train):
     fields = {"model": model, "hidden": 16, "dropout": 0.5, "local_epochs": 2, "lr": 0.02}
     chosen = {key: value for key, value in options.items() if key != "fraction"}

@@ -41,6 +41,7 @@ def set_options(*assignments):
         ("fraction=1.1", "fraction=1.1: must be less than or equal to 1"),
         ("seed=-1", "seed=-1: must be greater than or equal to 0"),
         ('algorithm.lr="fast"', "algorithm.lr=fast: must be a valid number"),
+        ("algorithm.task=edge", "algorithm.task=edge: must be 'node' or 'link'"),
         ("algorithm.lr=0", "algorithm.lr=0: must be greater than 0"),
         ("algorithm.model=gat", "algorithm.model=gat: must be 'gcn', 'sage' or 'mlp'"),
         ("dataset.largest_component=1", "dataset.largest_component=1: must be a valid boolean"),
@@ -49,11 +50,12 @@ def set_options(*assignments):
         ("engine.gpus_per_client=half", "engine.gpus_per_client=half: must be a valid number or 'auto'"),
         ("engine.clients_per_actor=0", 'engine.clients_per_actor=0: must be at least 1, or "auto"'),
         ("split.train=0.9", "split: train + val + test is 1.7; lower them to at most 1"),
+        ("split.link_val=0.95", "split: link_val + link_test is 1.05; lower them to below 1"),
         ("split.kind=own", "split.kind='own' but the data set marks no training nodes; use split.kind='ratio'"),
         ("evaluation.protocol=best", "evaluation.protocol=best: must be 'local-mean', 'local-weighted' or 'global'"),
         ("round=3", "unknown key round=3; did you mean rounds?"),
         ("engine.gpu_per_client=1", "unknown key engine.gpu_per_client=1; did you mean engine.gpus_per_client?"),
-        ("algorithm.xx=1", "unknown key algorithm.xx=1; known are name, model, "),
+        ("algorithm.xx=1", "unknown key algorithm.xx=1; known are name, task, model, "),
         ("algorithm=fedavgg", "algorithm=fedavgg is not known; did you mean fedavg?"),
         ("dataset.name=5", "dataset=5 is not known; known are csbm, karate, Cora"),
         ("partition=metiss", "partition=metiss is not known; did you mean metis?"),
@@ -135,7 +137,13 @@ def test_a_round_in_which_nobody_has_training_nodes(invoke, tmp_path, own_graph)
     options = own_graph(["train", "train", "test", "test"])
     sentence = refused(invoke, tmp_path, *options, *set_options("fraction=0.5"))
     assert "fraction=0.5 samples only clients without training nodes in round " in sentence
-    assert "raise fraction or split.train, or change the seed" in sentence
+    assert "raise fraction, raise split.train, or change the seed" in sentence
+
+
+def test_no_training_links(invoke, tmp_path, own_graph):
+    options = own_graph(["train", "train", "test", "test"])  # both clients are complete graphs: one link, nothing else
+    sentence = refused(invoke, tmp_path, *options, *set_options("algorithm.task=link"))
+    assert "no client has a training link; lower split.link_val or split.link_test" in sentence
 
 
 def test_a_file_in_the_way_of_the_output(invoke, tmp_path):

@@ -151,6 +151,38 @@ def test_every_algorithm_runs(run_small, algorithm):
     assert (summary["bytes"]["up"] > 0) == algorithm.startswith("fed")
 
 
+LINKS = ("--set", "algorithm.task=link", "--set", "dataset.num_nodes=600", "--partition", "random", "--rounds", "30")
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "options"),
+    [("local", ()), ("fedavg", ()), ("fedavg", ("--set", "evaluation.protocol=global")), ("centralized", ())],
+)
+def test_links_are_predicted_better_than_by_chance(run_small, algorithm, options):
+    summary = run_small("--algorithm", algorithm, *LINKS, *options)
+    assert set(summary) == {key.replace("accuracy", "auc") for key in KEYS}
+    assert summary["test_auc"] > 0.7
+    assert summary["last"]["test_auc"] <= summary["last"]["train_auc"] <= 1
+
+
+def test_the_score_of_links_has_its_name_everywhere(invoke, tmp_path):
+    result = invoke("run", "--inline", "--name", "a", "--clients", "3", *LINKS, "--rounds", "1")
+    assert re.search(r"round 1/1  val auc 0\.\d{4}  test auc 0\.\d{4}  ", result.stderr)
+    assert re.search(r"test auc at round 1 +0\.\d{4}", result.stdout)
+    assert "accuracy" not in result.output
+    scores = {f"{role}_{score}" for role in ("train", "val", "test") for score in ("loss", "auc")}
+    rounds, clients = (pq.read_table(tmp_path / "runs" / "a" / f"{name}.parquet") for name in ("rounds", "clients"))
+    assert scores <= set(rounds.column_names)
+    assert scores | {f"{score}_count" for score in scores} <= set(clients.column_names)
+
+
+def test_other_fractions_of_links_need_no_other_partition(run_small, cache):
+    run_small(*LINKS, "--rounds", "1")
+    stores = set((cache / "partitions").iterdir())
+    run_small(*LINKS, "--rounds", "1", "--set", "split.link_test=0.3", "--force")
+    assert set((cache / "partitions").iterdir()) == stores
+
+
 def test_the_global_protocol_judges_the_servers_model(run_small):
     summary = run_small("--algorithm", "fedavg", "--set", "evaluation.protocol=global")
     assert summary["protocol"] == "global"

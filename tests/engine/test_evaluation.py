@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from fedgraph_sim.datasets.split import Split
 from fedgraph_sim.datasets.store import PartitionStore
 from fedgraph_sim.engine.algorithm import Algorithm, client_step
 from fedgraph_sim.engine.evaluation import Evaluator, ratio
@@ -40,11 +41,11 @@ def roles(*values):
     return np.array(values, np.int8)
 
 
-def evaluate(protocol, graphs, make_federation, algorithm=None, store=None):
+def evaluate(protocol, graphs, make_federation, algorithm=None, store=None, link_split=None):
     algorithm = algorithm or Linked()
     fed = make_federation(algorithm, graphs)
     fed.begin(round=1, kind="eval")
-    evaluator = Evaluator(algorithm, protocol, store)
+    evaluator = Evaluator(algorithm, protocol, store, link_split)
     evaluation = evaluator.finish(evaluator.begin(fed, {}))
     fed.settle()
     return evaluation, fed
@@ -88,6 +89,34 @@ def test_global_judges_on_the_whole_graph_at_the_nodes_that_clients_hold(make_gr
     assert fed.ledger.table().num_rows == 0
     local, _ = evaluate("local-weighted", parts, make_federation)
     assert local.metrics == {"test_accuracy": 0}  # the one edge is between clients
+
+
+class LinkCounter(Linked):
+    """Reports how many links are held out, and how many of all links its graph shows."""
+
+    @property
+    def predicts_links(self):
+        return True
+
+    @client_step
+    def evaluate(self, client, message):
+        graph = client.graph
+        held_out = (graph.links.val_mask | graph.links.test_mask).sum()
+        visible = (graph.mean_adjacency @ torch.eye(len(graph.y)) > 0).sum() / 2
+        return {"test_shown": torch.stack([visible, held_out + visible]).float()}
+
+
+def test_global_holds_the_same_links_out_of_the_whole_graph_as_clients_of_theirs(make_graph, make_federation, tmp_path):
+    entries = np.random.default_rng(0).integers(0, 20, (60, 2))
+    entries = entries[entries[:, 0] != entries[:, 1]]
+    whole = make_graph(20, entries.tolist(), both_ways=True)
+    store = PartitionStore.create(tmp_path / "s", whole, [np.arange(10), np.arange(20)], dataset="d", partition="p")
+    parts, split = list(store.load((0, 1)).values()), Split(link_val=0.2, link_test=0.2).links(seed=0)
+    evaluation, _ = evaluate("global", parts, make_federation, LinkCounter(), store, split)
+    examples = split.apply(whole)
+    num_links, num_held_out = len(examples.role), np.count_nonzero(examples.role > 1)
+    assert 0 < num_held_out < num_links
+    assert evaluation.metrics == {"test_shown": pytest.approx(1 - num_held_out / num_links)}
 
 
 def test_one_party_with_everything_judges_its_own_model(graphs, make_federation):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedgraph_sim.engine.random_stream import RandomStream, client_keys
+from fedgraph_sim.engine.random_stream import RandomStream
 
 KEYS = [0, 1, 0x7FFFFFFF, 0x80000000, 0x123456789ABCDEF, 2**62 - 1, 2**63 - 1]
 
@@ -22,12 +22,6 @@ def stream(key=12345):
 @pytest.mark.parametrize("key", KEYS)
 def test_bits_equal_an_independent_reference(key):
     assert stream(key).bits(1000).numpy().view(np.uint32).tolist() == reference(key, 1000).tolist()
-
-
-def test_client_keys_are_splitmix64():
-    assert client_keys(0, np.array([0])).tolist() == [0xE220A8397B1DCDAF >> 1]
-    assert client_keys(7, np.array([3, 5])).tolist() == [int(client_keys(7, np.array([k]))[0]) for k in (3, 5)]
-    assert len(set(client_keys(7, np.arange(1000)).tolist())) == 1000
 
 
 @pytest.mark.parametrize("probability", [1.0, 0.9, 0.5, 0.3, 0.01])
@@ -68,3 +62,19 @@ def test_generator_is_seeded_by_the_key():
     assert not torch.equal(
         torch.rand(3, generator=stream(1).generator()), torch.rand(3, generator=stream(2).generator())
     )
+
+
+@pytest.mark.parametrize("high", [1, 7, 3_000_000_000, 2**40])
+def test_integers_are_uniform(high):
+    drawn = stream().integers(40_000, torch.tensor(high)).double()
+    assert 0 <= drawn.min() <= drawn.max() < high
+    mean, deviation = (high - 1) / 2, ((high**2 - 1) / 12) ** 0.5
+    assert abs(drawn.mean().item() - mean) <= 5 * deviation / 40_000**0.5
+    assert drawn.std().item() == pytest.approx(deviation, rel=0.02)
+
+
+def test_integers_are_the_same_for_one_and_for_many_clients():
+    keys, highs = torch.tensor(KEYS), torch.arange(1, len(KEYS) + 1) * 1000
+    together = torch.vmap(lambda key, high: RandomStream(key).integers(50, high))(keys, highs)
+    for key, high, drawn in zip(KEYS, highs, together, strict=True):
+        assert torch.equal(stream(key).integers(60, high)[:50], drawn)

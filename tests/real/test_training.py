@@ -27,13 +27,14 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def accuracy(algorithm: str, seed: int, data_dir: Path, cache: Path, *extra: str) -> float:
-    """Run 100 rounds on Cora and return the test accuracy at the best validation round."""
+    """Run 100 rounds on Cora and return the test accuracy, or other score, at the best validation round."""
     config = load_config(None, {"algorithm": algorithm, "dataset": "Cora", "seed": seed}, extra)
-    folders = Folders(run=cache / f"{algorithm}-{seed}", cache=cache, data=data_dir / "pyg")
+    metric = config.algorithm.metric
+    folders = Folders(run=cache / f"{algorithm}-{metric}-{seed}", cache=cache, data=data_dir / "pyg")
     *_, outcome = prepare_run(config, folders, inline=True, force=False, started=0.0).events()
     assert isinstance(outcome, Outcome)
     assert outcome.status == "completed", outcome.error
-    return float(outcome.summary["test_accuracy"])
+    return float(outcome.summary[f"test_{metric}"])
 
 
 def test_local(data_dir: Path, cache: Path) -> None:
@@ -44,6 +45,11 @@ def test_fedavg(data_dir: Path, cache: Path) -> None:
     uniform = "algorithm.weighting=uniform"
     # Single runs are far apart (0.52 to 0.75), so more seeds than elsewhere.
     assert 0.64 <= mean(accuracy("fedavg", seed, data_dir, cache, uniform) for seed in range(5)) <= 0.72
+
+
+@pytest.mark.parametrize(("algorithm", "least"), [("local", 0.81), ("fedavg", 0.73), ("centralized", 0.93)])
+def test_links(data_dir: Path, cache: Path, algorithm: str, least: float) -> None:
+    assert least <= accuracy(algorithm, 0, data_dir, cache, "algorithm.task=link") <= 0.98
 
 
 class PygNet(nn.Module):

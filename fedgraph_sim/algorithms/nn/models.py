@@ -1,4 +1,4 @@
-"""Node classifiers as pure functions ``model(weights, graph, random) -> logits``, weights being a dict of tensors.
+"""Models as pure functions ``model(weights, graph, random) -> outputs`` of nodes, weights being a dict of tensors.
 
 Pure functions, because a step may run for one client or, under ``torch.vmap``, for all clients of an actor at once.
 """
@@ -21,13 +21,15 @@ Weights = dict[str, Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class Model(ABC):
-    """Three layers: two hidden ones, each followed by ReLU and dropout, and a linear head.
+    """Three layers: two hidden ones, each followed by ReLU and dropout, and a linear head; or two layers and no head.
 
-    `hidden` is the width of both hidden layers; `dropout` the probability that an entry is dropped in training.
+    `hidden` is the width of both hidden layers; `dropout` the probability that an entry is dropped in training. Without
+    a `head` the outputs are those of the second layer, before ReLU: embeddings of the nodes.
     """
 
     hidden: int = 128
     dropout: float = 0.5
+    head: bool = True
 
     @abstractmethod
     def layer(self, name: str, weights: Weights, graph: GraphTensors, h: Tensor | Matrix) -> Tensor:
@@ -47,16 +49,24 @@ class Model(ABC):
         for name, width in (("conv1", num_features), ("conv2", self.hidden)):
             for part, shape in self.layer_shapes(width).items():
                 weights[f"{name}.{part}"] = glorot(shape, generator) if len(shape) == 2 else torch.zeros(shape)
+        if not self.head:
+            return weights
         bound = 1 / sqrt(self.hidden)
         weights["head.weight"] = uniform((self.hidden, num_classes), bound, generator)
         weights["head.bias"] = uniform((num_classes,), bound, generator)
         return weights
 
     def __call__(self, weights: Weights, graph: GraphTensors, random: RandomStream | None = None) -> Tensor:
-        """Return logits [n, num_classes]; `random` is the dropout's stream in training, None in evaluation."""
+        """Return logits [n, num_classes], or embeddings [n, hidden] where there is no head.
+
+        `random` is the dropout's stream in training, None in evaluation.
+        """
         h: Tensor | Matrix = graph.x
         for index, name in enumerate(("conv1", "conv2")):
-            h = torch.relu(self.layer(name, weights, graph, h))
+            output = self.layer(name, weights, graph, h)
+            if name == "conv2" and not self.head:
+                return output
+            h = torch.relu(output)
             if random is not None and self.dropout > 0:
                 h = dropout(h, self.dropout, random.fold(index))
         return h @ weights["head.weight"] + weights["head.bias"]

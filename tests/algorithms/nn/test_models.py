@@ -50,6 +50,18 @@ def test_logits_equal_those_of_torch_geometric(name, entries, make_graph):
 
 
 @pytest.mark.parametrize("name", MODELS)
+def test_without_a_head_the_second_layer_is_the_output(name, make_graph):
+    graph = GraphTensors.of(make_graph(5, [(0, 1), (1, 2), (3, 0)]), CPU)
+    model, weights = MODELS[name](hidden=HIDDEN, head=False), drawn(name)
+    z = model(weights, graph)
+    assert (z < 0).any()
+    expected = torch.relu(z) @ weights["head.weight"] + weights["head.bias"]
+    torch.testing.assert_close(MODELS[name](hidden=HIDDEN)(weights, graph), expected)
+    initial = model.init(2, 3, torch.Generator().manual_seed(0))
+    assert set(weights) - set(initial) == {"head.weight", "head.bias"}
+
+
+@pytest.mark.parametrize("name", MODELS)
 def test_sparse_features_give_the_same_logits(name, make_graph):
     dense = make_graph(4, [(0, 1), (1, 2)], both_ways=True)
     thin = make_graph(4, [(0, 1), (1, 2)], both_ways=True, x=sparse.csr_array(dense.x))
