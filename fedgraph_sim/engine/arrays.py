@@ -4,12 +4,16 @@ import warnings
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fedgraph_sim.engine.tree import Tree, tree_map
 
 # The store's arrays are read-only. A host checks that no step writes to a message, so that views of them are safe.
 warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+
+ALIGNMENT = 64
+"""Bytes at whose multiples torch begins a tensor."""
 
 
 def to_arrays(tree: Tree) -> Tree:
@@ -22,10 +26,18 @@ def to_arrays(tree: Tree) -> Tree:
 
 
 def to_tensors(tree: Tree) -> Tree:
-    """Return the tree with each array (or list of arrays) as a tensor (or list of tensors) on the same memory."""
+    """Return the tree with each array (or list of arrays) as a tensor (or list of tensors) on the same memory.
+
+    Small arrays that Ray keeps among other bytes are copied to where torch would put them: sums of numbers that lie
+    otherwise come out otherwise in the last bit.
+    """
 
     def tensor(leaf: Any) -> Any:
-        return [torch.from_numpy(part) for part in leaf] if isinstance(leaf, list) else torch.from_numpy(leaf)
+        return [aligned(part) for part in leaf] if isinstance(leaf, list) else aligned(leaf)
+
+    def aligned(array: NDArray[Any]) -> Tensor:
+        tensor = torch.from_numpy(array)
+        return tensor.clone() if tensor.data_ptr() % ALIGNMENT else tensor
 
     return tree_map(tensor, tree)
 

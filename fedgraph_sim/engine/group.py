@@ -45,7 +45,7 @@ class Group:
         replies = []
         for place, number in enumerate(call.clients):
             position = self.position[number]
-            message = call.shared if call.each is None else one(call.each, place)
+            message = call.shared if call.each is None else tree_map(Tensor.clone, one(call.each, place))
             client = Client(
                 graph=self._graphs[position],
                 random=RandomStream(keys[place]),

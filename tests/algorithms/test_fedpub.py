@@ -142,6 +142,7 @@ def test_sparse_bytes(path_graphs, make_federation, batched):
         down = [sparse_bytes(server["personal"], client) for client in range(4)]
         fed.begin(round=number, kind="train")
         server = algorithm.round(fed, server)
+        fed.settle()
         rows = [row for row in fed.ledger.table().to_pylist() if row["round"] == number]
         assert [row["bytes"] for row in rows if row["sender"] < 0] == down
         up = []

@@ -127,6 +127,7 @@ def test_what_is_published_is_there_in_every_step_from_then_on(adder, path_graph
 def test_what_is_published_is_sent_to_every_client_once(adder, fed):
     fed.publish({"value": torch.zeros(3), "more": {"count": torch.tensor(1)}})
     fed.call(adder.add_published)
+    fed.settle()
     rows = fed.ledger.table().to_pylist()
     columns = ("call", "step", "kind", "sender", "receiver", "bytes")
     assert [tuple(row[name] for name in columns) for row in rows if row["step"] == "publish"] == [
@@ -143,6 +144,7 @@ def test_a_sparse_call_is_counted_sparse_both_ways(adder, fed):
     message[0, :10] = 1.0
     fed.call_each(adder.add, {"value": message}, sparse=True)
     fed.call(adder.add, {"value": message[0] - 4}, sparse=True)
+    fed.settle()
     rows = fed.ledger.table().to_pylist()
     # The replies are sums with the number of nodes, 4 and 3: all their entries are non-zero but 90 of client 0's last.
     assert [row["bytes"] for row in rows] == [80, 0, 400, 400, 400, 400, 80, 400]
