@@ -2,9 +2,10 @@
 
 Run: python benchmarks/rounds.py DATA_DIR [--json FILE] [--rounds 20] [--clients 10 50 100 200]
 
-Every variant does the same work on the same partition: METIS, two GCN layers of 128 and a linear head, dropout, one
-local epoch of Adam, the average of all weights, and the evaluation of every client's own model after each round. Every
-cell is the median over rounds of a process of its own; start-up and partitioning are shown apart.
+Every variant but the last does the same work on the same partition: METIS, two GCN layers of 128 and a linear head,
+dropout, one local epoch of Adam, the average of all weights, and the evaluation of every client's own model after each
+round. The last is FED-PUB on two actors, which also masks, embeds, compares and averages for each client by itself.
+Every cell is the median over rounds of a process of its own; start-up and partitioning are shown apart.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from typing import Any
 
 HIDDEN, DROPOUT, LR, WEIGHT_DECAY = 128, 0.5, 0.01, 1e-6
 WARM_UP = 3
-VARIANTS = ("pyg-loop", "stacked", "engine-1", "engine-2")
+VARIANTS = ("pyg-loop", "stacked", "engine-1", "engine-2", "fedpub-2")
 
 
 def open_store(dataset: str, num_clients: int, data_dir: Path, cache: Path) -> Any:
@@ -178,7 +179,9 @@ def stacked(store: Any, num_rounds: int) -> list[float]:
     return times[WARM_UP:]
 
 
-def engine(store_of: tuple[str, int, Path, Path], num_rounds: int, num_actors: int) -> dict[str, Any]:
+def engine(
+    store_of: tuple[str, int, Path, Path], num_rounds: int, *, num_actors: int, algorithm: str
+) -> dict[str, Any]:
     """Run the engine on real actors, as `fedgraph-sim run` does; also return the memory of the process tree."""
     import psutil
 
@@ -187,7 +190,7 @@ def engine(store_of: tuple[str, int, Path, Path], num_rounds: int, num_actors: i
     from fedgraph_sim.engine.report import Outcome, RoundReport
 
     dataset, num_clients, data_dir, cache = store_of
-    flags = {"dataset": dataset, "clients": num_clients, "rounds": num_rounds + WARM_UP}
+    flags = {"algorithm": algorithm, "dataset": dataset, "clients": num_clients, "rounds": num_rounds + WARM_UP}
     config = load_config(None, flags, [f"engine.clients_per_actor={-(-num_clients // num_actors)}"])
     with tempfile.TemporaryDirectory() as folder:
         folders = Folders(run=Path(folder) / "run", cache=cache, data=data_dir)
@@ -218,8 +221,11 @@ def unique_memory(process: Any) -> int:
 
 def measure(variant: str, dataset: str, num_clients: int, num_rounds: int, data_dir: Path, cache: Path) -> Any:
     """Measure one cell, in this process."""
-    if variant.startswith("engine"):
-        return engine((dataset, num_clients, data_dir, cache), num_rounds, int(variant[-1]))
+    name, _, num_actors = variant.rpartition("-")
+    if name in ("engine", "fedpub"):
+        algorithm = "fedavg" if name == "engine" else name
+        store_of = (dataset, num_clients, data_dir, cache)
+        return engine(store_of, num_rounds, num_actors=int(num_actors), algorithm=algorithm)
     import torch
 
     store = open_store(dataset, num_clients, data_dir, cache)
@@ -230,7 +236,7 @@ def measure(variant: str, dataset: str, num_clients: int, num_rounds: int, data_
 
 def around(row: dict[str, Any]) -> str:
     """Return what is not part of a round: start-up, partitioning and memory of the engine with most actors."""
-    cells = [cell for name, cell in row.items() if name.startswith("engine")]
+    cells = [cell for name, cell in row.items() if name.startswith(("engine", "fedpub"))]
     if not cells:
         return ""
     memory = cells[-1]["process_tree_bytes"] / 1e9
