@@ -18,7 +18,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-COMMAND = (sys.executable, "-c", "from fedgraph_sim.cli.main import main; main()", "run", "--dataset", "folder")
+COMMAND = (
+    *(sys.executable, "-c", "from fedgraph_sim.cli.main import main; main()"),
+    *("run", "--algorithm", "fedavg", "--dataset", "folder"),
+)
 
 
 def write_graph(source: Path, folder: Path, num_features: int = 128) -> None:

@@ -26,20 +26,22 @@ class RunFile(click.Path):
         return super().convert(value, param, ctx)
 
 
+data_dir_option: Decorator = click.option(
+    "--data-dir",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    envvar="FEDGRAPH_DATA",
+    show_envvar=True,
+    help="Folder with raw data sets that are already there.",
+)
+
 _DATA: list[Decorator] = [
     click.argument("file", required=False, type=RunFile()),
     click.option("--dataset", metavar="D", help="Data set; see `fedgraph-sim datasets`.  [default: csbm]"),
     click.option("--clients", metavar="N", type=int, help="Number of clients.  [default: 10]"),
     click.option("--partition", metavar="P", help="Partitioner; see `fedgraph-sim partitioners`.  [default: metis]"),
     click.option("--seed", metavar="S", type=int, help="Seed of split, weights and all draws.  [default: 0]"),
-    click.option(
-        "--data-dir",
-        metavar="DIR",
-        type=click.Path(exists=True, file_okay=False, path_type=Path),
-        envvar="FEDGRAPH_DATA",
-        show_envvar=True,
-        help="Folder with raw data sets that are already there.",
-    ),
+    data_dir_option,
     click.option(
         "--set",
         "assignments",

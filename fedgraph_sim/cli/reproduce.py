@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from fedgraph_sim.cli.options import data_dir_option
 from fedgraph_sim.cli.run import INTERRUPTED
 
 
@@ -30,14 +31,7 @@ def _comma_separated(ctx: click.Context, parameter: click.Parameter, value: str 
     help="Runs at a time, each in its own process; 1: in this one, without Ray.  [default: by CPUs and memory]",
 )
 @click.option("--dry-run", is_flag=True, help="Show the runs, and which are done; start nothing.")
-@click.option(
-    "--data-dir",
-    metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    envvar="FEDGRAPH_DATA",
-    show_envvar=True,
-    help="Folder with raw data sets that are already there.",
-)
+@data_dir_option
 @click.option(
     "--set",
     "assignments",

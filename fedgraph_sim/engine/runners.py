@@ -60,7 +60,7 @@ class Runner:
             self._run.stop()
 
 
-class Here:
+class InThisProcess:
     """Runs all plans in this process, one after another."""
 
     def __init__(self, plans: Sequence[Plan]) -> None:
@@ -160,13 +160,13 @@ class OnRunners:
         return runner
 
 
-def run_all(plans: Sequence[Plan], num_runners: int | None) -> Here | OnRunners:
+def run_all(plans: Sequence[Plan], num_runners: int | None) -> InThisProcess | OnRunners:
     """Return what runs `plans`, at most `num_runners` at a time.
 
     None is as many as CPUs, GPUs and memory take, or one in this process where there are only few rounds to run.
     """
     few = num_runners is None and sum(plan.config.rounds for plan in plans) <= FEW_ROUNDS
-    return Here(plans) if few or num_runners == 1 or len(plans) == 1 else OnRunners(plans, num_runners)
+    return InThisProcess(plans) if few or num_runners == 1 or len(plans) == 1 else OnRunners(plans, num_runners)
 
 
 def _failed(error: str, details: str = "") -> Outcome:

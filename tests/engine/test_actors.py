@@ -19,7 +19,7 @@ from fedgraph_sim.engine.config import RunConfig
 from fedgraph_sim.engine.launch import Folders, prepare_run
 from fedgraph_sim.engine.report import Event, Outcome, RoundReport, Started
 
-SMALL = ("dataset.num_nodes=400", "engine.checkpoint_every=100", "algorithm.hidden=16")
+SMALL = ("algorithm.name=fedavg", "dataset.num_nodes=400", "engine.checkpoint_every=100", "algorithm.hidden=16")
 
 
 @pytest.fixture(scope="module", autouse=True)

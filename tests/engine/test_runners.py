@@ -11,7 +11,7 @@ import pytest
 from fedgraph_sim.cli.configuration import load_config
 from fedgraph_sim.engine.launch import Folders
 from fedgraph_sim.engine.report import Outcome, RoundReport
-from fedgraph_sim.engine.runners import Here, OnRunners, Plan, run_all
+from fedgraph_sim.engine.runners import InThisProcess, OnRunners, Plan, run_all
 
 SMALL = ("dataset.num_nodes=300", "clients=3", "algorithm.hidden=8")
 
@@ -38,13 +38,13 @@ def plan(tmp_path: Path) -> Callable[..., Plan]:
     return make
 
 
-def outcomes(runs: Here | OnRunners) -> dict[int, Outcome]:
+def outcomes(runs: InThisProcess | OnRunners) -> dict[int, Outcome]:
     return {number: event for number, event in runs.events() if isinstance(event, Outcome)}
 
 
 def test_runners_give_the_results_of_runs_in_this_process(plan: Callable[..., Plan], tmp_path: Path) -> None:
     assignments = ("algorithm=fedavg", "algorithm=local", "seed=1")
-    here = outcomes(Here([plan(f"here-{number}", each) for number, each in enumerate(assignments)]))
+    here = outcomes(InThisProcess([plan(f"here-{number}", each) for number, each in enumerate(assignments)]))
     apart = outcomes(OnRunners([plan(f"apart-{number}", each) for number, each in enumerate(assignments)], 2))
     assert sorted(apart) == [0, 1, 2]
     for number, outcome in apart.items():
@@ -56,7 +56,7 @@ def test_runners_give_the_results_of_runs_in_this_process(plan: Callable[..., Pl
 
 def test_a_run_that_fails_is_an_outcome_and_the_others_go_on(plan: Callable[..., Plan]) -> None:
     plans = [plan("impossible", "clients=301"), plan("diverging", "algorithm.lr=1e6"), plan("good")]
-    ended = outcomes(Here(plans))
+    ended = outcomes(InThisProcess(plans))
     assert [ended[number].status for number in range(3)] == ["failed", "failed", "completed"]
     assert "clients=301 but the graph has" in ended[0].error
     assert "lower algorithm.lr" in ended[1].error
@@ -92,8 +92,8 @@ def test_stop_ends_the_runs_under_way_and_begins_no_other(plan: Callable[..., Pl
 
 
 def test_the_machine_limits_the_runners(plan: Callable[..., Plan]) -> None:
-    assert isinstance(run_all([plan("a", rounds=1000)], None), Here)
-    assert isinstance(run_all([plan(name, rounds=2) for name in "abcd"], None), Here)
+    assert isinstance(run_all([plan("a", rounds=1000)], None), InThisProcess)
+    assert isinstance(run_all([plan(name, rounds=2) for name in "abcd"], None), InThisProcess)
     several = run_all([plan(name, rounds=1000) for name in "abcd"], None)
     assert isinstance(several, OnRunners)
     assert several.num_runners == 2
