@@ -14,6 +14,7 @@ from fedgraph_sim.engine.tree import Tree
 
 if TYPE_CHECKING:
     from fedgraph_sim.engine.federation import Federation
+    from fedgraph_sim.engine.replies import Replies
 
 
 @dataclass
@@ -100,6 +101,13 @@ class Algorithm(BaseModel, ABC):
     @abstractmethod
     def round(self, fed: "Federation", server: Tree) -> Tree:
         """Run one round and return the server's state after it."""
+
+    def ask_for_scores(self, fed: "Federation", server: Tree) -> "Replies":
+        """Begin to evaluate all clients' own models, by calls that count as evaluation; the last one's replies count.
+
+        Where a prediction needs nothing but the client itself, that is one call of `evaluate`.
+        """
+        return fed.call(self.evaluate)
 
     @abstractmethod
     def evaluate(self, client: Client, message: Tree) -> Tree:

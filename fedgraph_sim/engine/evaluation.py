@@ -52,7 +52,7 @@ class Evaluator:
     def begin(self, fed: Federation, server: Tree) -> Replies:
         """Ask the clients, or the judge of the whole graph."""
         if self._whole is None:
-            return fed.call(self._algorithm.evaluate)
+            return self._algorithm.ask_for_scores(fed, server)
         message = self._algorithm.global_model(server)
         return self._whole.run(Call(step="evaluate", round=fed.round, seed=0, clients=(0,), shared=message))
 
