@@ -17,7 +17,6 @@ from fedgraph_sim.algorithms.nn.similarity import cosine_similarity, same_commun
 from fedgraph_sim.algorithms.node_classifier import NodeClassifier
 from fedgraph_sim.datasets.graph import Graph
 from fedgraph_sim.engine.algorithm import Client, client_step
-from fedgraph_sim.engine.client_axis import pick, put, weighted_sum
 from fedgraph_sim.engine.federation import Federation
 from fedgraph_sim.engine.graph_tensors import GraphTensors
 from fedgraph_sim.engine.random_stream import RandomStream
@@ -90,29 +89,29 @@ class FedPub(NodeClassifier):
         replies = fed.call(self.start, weights)
         if self.similarity == "functional":
             fed.publish(probe(self.network, self.random_graph(fed)))
-        personal = {name: leaf.expand(len(fed.clients), *leaf.shape) for name, leaf in weights.items()}
-        return {"personal": personal, "clients": replies.tree}
+        return {"personal": fed.spread(weights), "clients": replies.tree}
 
     def round(self, fed: Federation, server: Tree) -> Tree:
         """Send everybody its own weights, train, compare, average."""
-        participants = fed.sample()
-        sent = pick(server["personal"], participants)
-        replies = fed.call_each(self.train, sent, clients=participants, sparse=self.sparse)
-        similarity = cosine_similarity(self.compared(replies, sent, server["clients"]))
+        replies = fed.call_each(self.train, server["personal"], clients=fed.sample(), sparse=self.sparse)
+        similarity = cosine_similarity(self.compared(replies, server))
         fed.record("similarity", similarity, clients=replies.clients)
-        weights = replies.stack("weights")
-        averages = weighted_sum(weights, self.attention(similarity))
-        personal = only_where_sent(averages, weights) if self.sparse else averages
-        return server | {"personal": put(server["personal"], replies.clients, personal)}
+        weights = replies.keep("weights")
+        averages = weights.mix(self.attention(similarity))
+        personal = averages.map(only_where_sent, weights) if self.sparse else averages
+        return server | {"personal": server["personal"].put(personal)}
 
-    def compared(self, replies: Replies, sent: Weights, clients: Tree) -> list[Tensor]:
+    def compared(self, replies: Replies, server: Tree) -> list[Tensor]:
         """Return the parts, each [num_replies, ...], of the vectors whose cosine is the similarity of two clients."""
         if self.similarity == "functional":
             return [replies.stack("embedding")]
         if self.similarity == "label":
-            return [clients["num_labels"][list(replies.clients)]]
+            return [server["clients"]["num_labels"][list(replies.clients)]]
         weights = replies.stack("weights")
-        return [leaf if self.similarity == "parameter" else leaf - sent[name] for name, leaf in weights.items()]
+        if self.similarity == "parameter":
+            return list(weights.values())
+        sent = server["personal"].tree(replies.clients)
+        return [leaf - sent[name] for name, leaf in weights.items()]
 
     def attention(self, similarity: Tensor) -> Tensor:
         """Return a_ij = softmax_j(tau S_ij), over all clients or over those of i's explicit community."""

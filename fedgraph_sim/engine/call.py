@@ -2,6 +2,10 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgraph_sim.engine.ledger import num_bytes, num_bytes_each
 from fedgraph_sim.engine.tree import Tree
 from fedgraph_sim.errors import RunError
 
@@ -10,7 +14,8 @@ from fedgraph_sim.errors import RunError
 class Call:
     """One step for some clients, on its way to them.
 
-    `shared` is the same message for all; `each` has a leading client axis (or lists) in the order of `clients`. The
+    `shared` is the same message for all; `each` has a leading client axis (or lists) in the order of `clients`, or is
+    the `Spread` value, then the `Rows` of a place, that holds them. The
     random stream of a client is a function of `seed` and the client's number alone. `sparse`: see `Federation.call`.
     """
 
@@ -21,6 +26,12 @@ class Call:
     shared: Tree = None
     each: Tree = None
     sparse: bool = False
+
+    def num_bytes(self) -> NDArray[np.int64]:
+        """Return the size of each client's message, once it is here."""
+        if self.each is None:
+            return np.full(len(self.clients), num_bytes(self.shared, sparse=self.sparse), np.int64)
+        return num_bytes_each(self.each, len(self.clients), sparse=self.sparse)
 
     def failure(self, who: str, reason: str, traceback: str = "") -> "StepFailure":
         """Say that this call failed at `who`."""

@@ -9,6 +9,7 @@ from fedgraph_sim.engine.call import Call, StepFailure
 from fedgraph_sim.engine.client_axis import pick
 from fedgraph_sim.engine.host import ClientHost, HostInfo
 from fedgraph_sim.engine.replies import Here, Replies
+from fedgraph_sim.engine.spread import HeldHere, Rows, Spread, expanded
 from fedgraph_sim.engine.tree import Tree
 
 
@@ -24,6 +25,9 @@ class Cohort(Protocol):
 
     def publish(self, tree: Tree) -> None:
         """Give `tree` to all clients, to keep: one copy in each process."""
+
+    def spread(self, tree: Tree) -> Spread:
+        """Let each place hold `tree` as the row of each of its clients."""
 
     def states(self) -> dict[int, Tree]:
         """Return every client's state."""
@@ -46,14 +50,12 @@ def shares(call: Call, home: Mapping[int, int]) -> list[Share]:
     positions: dict[int, list[int]] = {}
     for position, client in enumerate(call.clients):
         positions.setdefault(home[client], []).append(position)
-    return [
-        Share(
-            place=place,
-            positions=own,
-            call=replace(call, clients=tuple(call.clients[at] for at in own), each=pick(call.each, own)),
-        )
-        for place, own in sorted(positions.items())
-    ]
+    divided = []
+    for place, own in sorted(positions.items()):
+        clients = tuple(call.clients[at] for at in own)
+        each = call.each.rows(clients) if isinstance(call.each, Spread) else pick(call.each, own)
+        divided.append(Share(place=place, positions=own, call=replace(call, clients=clients, each=each)))
+    return divided
 
 
 def homes(places: Sequence[Sequence[int]]) -> dict[int, int]:
@@ -61,10 +63,16 @@ def homes(places: Sequence[Sequence[int]]) -> dict[int, int]:
     return {client: place for place, clients in enumerate(places) for client in clients}
 
 
+def with_rows(call: Call, held: Tree | StepFailure, positions: Sequence[int]) -> Call | StepFailure:
+    """Return the call with its clients' rows, at `positions` of what their place holds, as their messages."""
+    return held if isinstance(held, StepFailure) else replace(call, each=pick(held, positions))
+
+
 class InlineCohort:
     """All clients in this process, in the same hosts as they would have actors: results are the same to the bit."""
 
     def __init__(self, places: Sequence[Sequence[int]], hosts: Sequence[ClientHost]) -> None:
+        self._places = places
         self._home = homes(places)
         self._hosts = hosts
         self.hosts = tuple(host.describe() for host in hosts)
@@ -75,16 +83,24 @@ class InlineCohort:
         parts = []
         for share in divided:
             begin = time.perf_counter()
-            tree = self._hosts[share.place].run(share.call)
+            rows = share.call.each
+            own = with_rows(share.call, rows.held.tree(), rows.positions) if isinstance(rows, Rows) else share.call
+            tree = own if isinstance(own, StepFailure) else self._hosts[share.place].run(own)
             if isinstance(tree, StepFailure):
                 raise tree.error()
-            parts.append(Here(tree, share.call, time.perf_counter() - begin))
+            assert isinstance(own, Call)
+            parts.append(Here(tree, own, time.perf_counter() - begin))
         return Replies(call.clients, parts, [share.positions for share in divided], apart=self._hosts[0].batched)
 
     def publish(self, tree: Tree) -> None:
         """Give `tree` to all clients."""
         for host in self._hosts:
             host.publish(tree)
+
+    def spread(self, tree: Tree) -> Spread:
+        """Repeat `tree` for each place."""
+        parts = [HeldHere(expanded(tree, len(clients))) for clients in self._places]
+        return Spread(range(len(self._home)), parts, self._places, apart=self._hosts[0].batched)
 
     def states(self) -> dict[int, Tree]:
         """Return every client's state."""

@@ -23,6 +23,7 @@ from fedgraph_sim.engine.memory import keep_large_blocks, peak_memory
 from fedgraph_sim.engine.recorder import Recorder
 from fedgraph_sim.engine.replies import Replies
 from fedgraph_sim.engine.report import Event, Outcome, RoundReport, Started
+from fedgraph_sim.engine.spread import brought
 from fedgraph_sim.engine.summary import profile, seconds, summarize
 from fedgraph_sim.engine.tree import Tree
 from fedgraph_sim.errors import RunError
@@ -150,7 +151,7 @@ class Coordinator:
                 waiting = None
             if due:
                 folder = self._job.folder / "checkpoints"
-                save_checkpoint(folder, round=number, server=server, clients=self._cohort.states())
+                save_checkpoint(folder, round=number, server=brought(server), clients=self._cohort.states())
         if waiting is not None:
             yield from self._report(waiting)
 

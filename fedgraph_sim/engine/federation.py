@@ -11,9 +11,10 @@ from torch import Tensor
 
 from fedgraph_sim.engine.algorithm import ClientStep
 from fedgraph_sim.engine.call import Call
-from fedgraph_sim.engine.ledger import SERVER, Ledger, num_bytes, num_bytes_each
+from fedgraph_sim.engine.ledger import SERVER, Ledger, num_bytes
 from fedgraph_sim.engine.matrices import ClientMatrix
 from fedgraph_sim.engine.replies import Receipt, Replies
+from fedgraph_sim.engine.spread import Spread
 from fedgraph_sim.engine.tree import Tree, leaves
 from fedgraph_sim.seeds import seed_for
 
@@ -34,6 +35,9 @@ class Runner(Protocol):
 
     def publish(self, tree: Tree) -> None:
         """Give `tree` to all clients, to keep."""
+
+    def spread(self, tree: Tree) -> Spread:
+        """Let each place hold `tree` as the row of each of its clients."""
 
 
 class Federation:
@@ -102,21 +106,27 @@ class Federation:
         where that is less.
         """
         asked = self.clients if clients is None else tuple(clients)
-        sizes = np.full(len(asked), num_bytes(_checked(message, step.__name__), sparse=sparse), np.int64)
-        return self._deliver(step, asked, sizes, shared=message, sparse=sparse)
+        return self._deliver(step, asked, shared=_checked(message, step.__name__), sparse=sparse)
 
     def call_each(
-        self, step: ClientStep, messages: Tree, *, clients: Sequence[int] | None = None, sparse: bool = False
+        self, step: ClientStep, messages: Tree | Spread, *, clients: Sequence[int] | None = None, sparse: bool = False
     ) -> Replies:
         """Send each client its own message: `messages` is a tree whose leaves have a leading client axis.
 
-        A leaf may also be a list with one tensor per client, where shapes differ. `sparse` is as in `call`.
+        A leaf may also be a list with one tensor per client, where shapes differ. Of a `Spread` value each client gets
+        its own row. `sparse` is as in `call`.
         """
         asked = self.clients if clients is None else tuple(clients)
-        for path, leaf in leaves(messages):
-            assert len(leaf) == len(asked), f"{step.__name__}: {path} has {len(leaf)} parts for {len(asked)} clients"
-        sizes = num_bytes_each(messages, len(asked), sparse=sparse)
-        return self._deliver(step, asked, sizes, each=messages, sparse=sparse)
+        if not isinstance(messages, Spread):
+            for path, leaf in leaves(messages):
+                assert len(leaf) == len(asked), (
+                    f"{step.__name__}: {path} has {len(leaf)} parts for {len(asked)} clients"
+                )
+        return self._deliver(step, asked, each=messages, sparse=sparse)
+
+    def spread(self, tree: Tree) -> Spread:
+        """Return `tree` as the row of every client, for the server to change; this sends nothing."""
+        return self._runner.spread(_checked(tree, "spread"))
 
     def _numbered(self, step: str) -> partial[None]:
         """Return what enters the next call into the ledger."""
@@ -124,20 +134,20 @@ class Federation:
         self._num_calls += 1
         return partial(self.ledger.add, round=self.round, call=number, step=step, kind=self._kind)
 
-    def _deliver(self, step: ClientStep, clients: tuple[int, ...], sizes: Any, **messages: Any) -> Replies:
+    def _deliver(self, step: ClientStep, clients: tuple[int, ...], **messages: Any) -> Replies:
         seed = seed_for(self.seed, step.__name__, self.round, self._num_calls)
         enter = self._numbered(step.__name__)
         call = Call(step=step.__name__, round=self.round, seed=seed, clients=clients, **messages)
         replies = self._runner.run(call)
-        settle = partial(_settle, enter, np.array(clients, np.int64), sizes, replies.receipt())
+        settle = partial(_settle, enter, np.array(clients, np.int64), replies.receipt())
         self._unsettled.append((self._kind, settle))
         return replies
 
 
-def _settle(enter: Callable[..., None], clients: Any, sizes: Any, receipt: Callable[[], Receipt]) -> float:
+def _settle(enter: Callable[..., None], clients: Any, receipt: Callable[[], Receipt]) -> float:
     """Wait for the clients, enter what went down and came up, and return how long the step took."""
     known = receipt()
-    enter(sender=SERVER, receiver=clients, num_bytes=sizes)
+    enter(sender=SERVER, receiver=clients, num_bytes=known.num_bytes_asked)
     enter(sender=clients, receiver=SERVER, num_bytes=known.num_bytes)
     return known.seconds
 

@@ -1,7 +1,7 @@
 """What comes back from a call: promises, which wait when somebody looks at them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
@@ -13,6 +13,7 @@ from torch import Tensor
 from fedgraph_sim.engine.call import Call, StepFailure
 from fedgraph_sim.engine.client_axis import gather, one, weighted_sum
 from fedgraph_sim.engine.ledger import num_bytes_each
+from fedgraph_sim.engine.spread import Held, HeldHere, Spread
 from fedgraph_sim.engine.tree import Tree, leaves, tree_map
 
 Value = TypeVar("Value")
@@ -24,11 +25,12 @@ Promise = Callable[[], Value | StepFailure]
 class Receipt:
     """What is known of replies without looking at them.
 
-    `num_bytes` [num_replies] is the size of each, `seconds` how long the step took in the slowest place, `kinds` a tree
-    of empty tensors of the leaves' dtypes.
+    `num_bytes` [num_replies] is the size of each, `num_bytes_asked` that of the message it answers, `seconds` how long
+    the step took in the slowest place, `kinds` a tree of empty tensors of the leaves' dtypes.
     """
 
     num_bytes: NDArray[np.int64]
+    num_bytes_asked: NDArray[np.int64]
     seconds: float
     kinds: Tree
 
@@ -40,8 +42,11 @@ class Part(Protocol):
     def receipt(self) -> Promise[Receipt]:
         """What to know without looking; the promise does not keep the replies themselves alive."""
 
-    def tree(self) -> Tree | StepFailure:
-        """Bring the replies here."""
+    def tree(self, key: str | None = None) -> Tree | StepFailure:
+        """Bring the replies here, or the part `key` of them."""
+
+    def keep(self, key: str) -> Held:
+        """Let the place hold the part `key` of the replies."""
 
     def weighted_sum(self, key: str, weights: Tensor) -> Promise[Tree]:
         """Begin to compute sum_k weights_k leaf_k under `key` where the replies are."""
@@ -52,17 +57,23 @@ class Here:
 
     def __init__(self, tree: Tree, call: Call, seconds: float) -> None:
         self._tree = tree
-        self._call = call
+        self._call = replace(call, shared=None, each=None)  # which nobody needs any more
         receipt = Receipt(
             num_bytes=num_bytes_each(tree, len(call.clients), sparse=call.sparse),
+            num_bytes_asked=call.num_bytes(),
             seconds=seconds,
             kinds=tree_map(lambda leaf: leaf[:0] if isinstance(leaf, Tensor) else leaf[0].new_empty(0), tree),
         )
         self.receipt: Promise[Receipt] = lambda: receipt
 
-    def tree(self) -> Tree | StepFailure:
-        """Return the replies."""
-        return _diverged(self._tree, self._call) or self._tree
+    def tree(self, key: str | None = None) -> Tree | StepFailure:
+        """Return the replies, or a part of them."""
+        tree = self._tree if key is None else self._tree[key]
+        return _diverged(tree, self._call) or tree
+
+    def keep(self, key: str) -> HeldHere:
+        """Hold a part of the replies."""
+        return HeldHere(self.tree(key))
 
     def weighted_sum(self, key: str, weights: Tensor) -> Promise[Tree]:
         """Compute the sum."""
@@ -76,7 +87,8 @@ class Replies(Mapping[int, Tree]):
     """The replies of some clients, in the order in which they were asked.
 
     As a mapping it gives one client's reply: ``replies[client]["weights"]``. The server's reductions are few and large:
-    `stack` and `mean`. Replies that are large and in other processes stay there until somebody wants them.
+    `stack`, `mean`, and those of a `Spread` value, which `keep` makes. Replies that are large and in other processes
+    stay there until somebody wants them.
     """
 
     def __init__(
@@ -86,6 +98,7 @@ class Replies(Mapping[int, Tree]):
         self._parts = parts
         self._positions = positions
         self._apart = apart
+        self._stacks: dict[str, Tree] = {}
 
     def receipt(self) -> Callable[[], Receipt]:
         """Return what waits for the clients and then tells what is known of their replies, without keeping these."""
@@ -93,11 +106,12 @@ class Replies(Mapping[int, Tree]):
 
         def wait() -> Receipt:
             receipts = [_good(receipt()) for receipt in pending]
-            sizes = np.zeros(count, np.int64)
+            sizes, asked = np.zeros((2, count), np.int64)
             for receipt, places in zip(receipts, positions, strict=True):
                 sizes[list(places)] = receipt.num_bytes
+                asked[list(places)] = receipt.num_bytes_asked
             seconds = max(receipt.seconds for receipt in receipts)
-            return Receipt(num_bytes=sizes, seconds=seconds, kinds=receipts[0].kinds)
+            return Receipt(num_bytes=sizes, num_bytes_asked=asked, seconds=seconds, kinds=receipts[0].kinds)
 
         return wait
 
@@ -119,7 +133,14 @@ class Replies(Mapping[int, Tree]):
 
     def stack(self, key: str) -> Tree:
         """Return the part `key` of all replies, each leaf with a leading client axis."""
-        return self.tree[key]
+        if key not in self._stacks:
+            self._stacks[key] = gather([_good(part.tree(key)) for part in self._parts], self._positions)
+        return self._stacks[key]
+
+    def keep(self, key: str) -> Spread:
+        """Return the part `key` of all replies where they are."""
+        parts = [part.keep(key) for part in self._parts]
+        return Spread(self.clients, parts, self._positions, apart=self._apart)
 
     def mean(self, key: str, *, by: Tensor) -> Tree:
         """Return sum_k by_k leaf_k / sum_k by_k for every leaf under `key`, whole-number buffers included (rounded).
@@ -137,7 +158,7 @@ class Replies(Mapping[int, Tree]):
             ]
             sums = [_good(wait()) for wait in pending]
         else:
-            sums = [weighted_sum(self.tree[key], share)]
+            sums = [weighted_sum(self.stack(key), share)]
         return tree_map(_of_kind, self.receipt()().kinds[key], *sums)
 
 

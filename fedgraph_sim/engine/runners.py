@@ -138,7 +138,7 @@ class OnRunners:
         import ray
         from ray.exceptions import GetTimeoutError
 
-        from fedgraph_sim.engine.actors import START_TIMEOUT
+        from fedgraph_sim.engine.ray_cohort import START_TIMEOUT
 
         try:
             ray.get([runner.ready.remote() for runner in runners], timeout=START_TIMEOUT)

@@ -9,6 +9,7 @@ from scipy import sparse
 
 from fedgraph_sim.algorithms.registry import ALGORITHMS
 from fedgraph_sim.datasets.graph import Graph, Role
+from fedgraph_sim.engine.spread import brought
 from fedgraph_sim.engine.tree import leaves
 
 NUM_FEATURES = 40
@@ -73,7 +74,7 @@ def test_batched_equals_loop(name, model, is_sparse, options, make_federation, t
         server = train(algorithm, fed, 4)
         replies = fed.call(algorithm.evaluate)
         fed.settle()
-        outcomes.append((server, replies.tree, fed.ledger.table()))
+        outcomes.append((brought(server), replies.tree, fed.ledger.table()))
     (loop, loop_scores, loop_ledger), (batched, batched_scores, batched_ledger) = outcomes
     assert loop_ledger.equals(batched_ledger)
     for first, second in ((loop, batched), (loop_scores, batched_scores)):

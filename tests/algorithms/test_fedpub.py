@@ -111,7 +111,7 @@ def test_a_client_trains_weights_and_masks_like_plain_adam(path_graphs, make_fed
     own = states(fed)[0]["weights"]
     close(weights, own)
     close({f"{name}.mask": leaf for name, leaf in masks.items()}, own)
-    close(weights, {name: leaf[0] for name, leaf in server["personal"].items()})
+    close(weights, {name: leaf[0] for name, leaf in server["personal"].tree().items()})
 
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)
@@ -139,7 +139,7 @@ def test_sparse_bytes(path_graphs, make_federation, batched):
     fed = make_federation(algorithm, path_graphs * 2, batched=batched)
     server = algorithm.setup(fed)
     for number in range(1, 6):
-        down = [sparse_bytes(server["personal"], client) for client in range(4)]
+        down = [sparse_bytes(server["personal"].tree(), client) for client in range(4)]
         fed.begin(round=number, kind="train")
         server = algorithm.round(fed, server)
         fed.settle()
@@ -151,7 +151,7 @@ def test_sparse_bytes(path_graphs, make_federation, batched):
             sent = {name: leaf * kept.get(f"{name}.mask", 1.0) for name, leaf in without_masks(own).items()}
             up.append(4 * 4 + sparse_bytes({name: leaf[None] for name, leaf in sent.items()}, 0))
             for name in (name.removesuffix(".mask") for name in kept):
-                assert not server["personal"][name][client][sent[name] == 0].any()
+                assert not server["personal"].tree()[name][client][sent[name] == 0].any()
         assert [row["bytes"] for row in rows if row["sender"] >= 0] == up
     for direction in ("up", "down"):
         assert fed.ledger.total(direction, "train") < 0.8 * 5 * 4 * PARAMETERS * 4
@@ -159,7 +159,7 @@ def test_sparse_bytes(path_graphs, make_federation, batched):
 
 def test_sparse_is_dense_where_no_mask_is_small(path_graphs, make_federation, train):
     dense, sparse = (FedPub(**SMALL, sparse=sparse) for sparse in (False, True))
-    one, other = (train(each, make_federation(each, path_graphs), 3)["personal"] for each in (dense, sparse))
+    one, other = (train(each, make_federation(each, path_graphs), 3)["personal"].tree() for each in (dense, sparse))
     assert equal(one, other)
 
 
@@ -183,7 +183,11 @@ def test_one_client_gets_back_what_it_sent(path_graphs, make_federation):
     server = algorithm.round(fed, begin(algorithm, fed))
     (matrix,) = fed.take_matrices()
     assert matrix.values.tolist() == [[1.0]]
-    close({name: leaf[0] for name, leaf in server["personal"].items()}, without_masks(states(fed)[0]["weights"]), 1e-6)
+    close(
+        {name: leaf[0] for name, leaf in server["personal"].tree().items()},
+        without_masks(states(fed)[0]["weights"]),
+        1e-6,
+    )
 
 
 @pytest.mark.parametrize("batched", [False, True])
@@ -197,7 +201,7 @@ def test_a_client_without_training_nodes(path_graphs, make_graph, make_federatio
     assert equal(replies[1]["weights"], algorithm.initial_weights(fed))
     assert all((mask == 1).all() for mask in only_masks(states(fed)[1]["weights"]).values())
     server = train(algorithm, fed, 3)
-    assert all(torch.isfinite(leaf).all() for leaf in server["personal"].values())
+    assert all(torch.isfinite(leaf).all() for leaf in server["personal"].tree().values())
     assert all(np.isfinite(matrix.values).all() for matrix in fed.take_matrices())
 
 
@@ -211,11 +215,11 @@ def test_equal_clients_are_averaged_equally(path_graphs, make_federation, train,
     torch.testing.assert_close(algorithm.attention(torch.from_numpy(matrix.values)), torch.full((3, 3), 1 / 3))
     alone = train(algorithm, make_federation(algorithm, path_graphs[:1]), 2)
     for client in range(3):
-        close({name: leaf[client] for name, leaf in server["personal"].items()}, equal_part(alone), 1e-6)
+        close({name: leaf[client] for name, leaf in server["personal"].tree().items()}, equal_part(alone), 1e-6)
 
 
 def equal_part(server):
-    return {name: leaf[0] for name, leaf in server["personal"].items()}
+    return {name: leaf[0] for name, leaf in server["personal"].tree().items()}
 
 
 def planted_clients(num_clients):
@@ -256,7 +260,9 @@ def test_a_personal_model_belongs_to_a_client_not_to_a_place(path_graphs, make_f
         fed.begin(round=number, kind="train")
         participants = fed.sample()
         seen.add(participants)
-        before = {client: {name: leaf[client] for name, leaf in server["personal"].items()} for client in fed.clients}
+        before = {
+            client: {name: leaf[client] for name, leaf in server["personal"].tree().items()} for client in fed.clients
+        }
         for client in fed.clients:
             close(before[client], expected[client])
         server = algorithm.round(fed, server)
@@ -335,7 +341,7 @@ def test_without_masks_and_similarity_it_is_the_uniform_average(path_graphs, mak
     average = SameStart(hidden=4, weighting="uniform")
     expected = train(average, make_federation(average, path_graphs, batched=batched), 3)["weights"]
     for client in (0, 1):
-        close({name: leaf[client] for name, leaf in server["personal"].items()}, expected)
+        close({name: leaf[client] for name, leaf in server["personal"].tree().items()}, expected)
 
 
 def test_the_threshold_acts_in_evaluation_and_not_in_training(path_graphs, make_federation):
@@ -357,7 +363,7 @@ def test_masks_stay_at_home(path_graphs, make_federation):
     server = begin(algorithm, fed)
     replies = fed.call_each(algorithm.train, server["personal"])
     assert set(replies.tree) == {"weights", "embedding"}
-    assert set(replies.tree["weights"]) == set(server["personal"]) == set(algorithm.initial_weights(fed))
+    assert set(replies.tree["weights"]) == set(server["personal"].tree()) == set(algorithm.initial_weights(fed))
     assert len(only_masks(states(fed)[0]["weights"])) == 3
 
 

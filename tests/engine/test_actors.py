@@ -161,6 +161,14 @@ def test_a_killed_actor_ends_the_run_and_keeps_the_results(
     assert rounds == outcome.summary["rounds"] >= 2
 
 
+def test_rows_that_stay_in_their_actors_are_mixed_as_inline(finish: Callable[..., Path]) -> None:
+    fedpub = ("algorithm.name=fedpub", "fraction=0.5", "dataset.num_features=300", "algorithm.hidden=128")
+    packed = (*fedpub, "engine.clients_per_actor=5")
+    assert_equal_runs(finish("inline", *packed, inline=True), finish("actors", *packed))
+    exact = (*fedpub, "engine.batched=false", "algorithm.sparse=true")
+    assert_equal_runs(finish("inline-loop", *exact, inline=True), finish("actors-loop", *exact))
+
+
 def test_divergence_in_an_actor_names_client_and_round(start: Callable[..., Iterator[Event]]) -> None:
     *_, outcome = start("diverged", "algorithm.lr=1e6")
     assert isinstance(outcome, Outcome)

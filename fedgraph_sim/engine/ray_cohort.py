@@ -1,0 +1,189 @@
+"""Clients in actors, as the coordinator sees them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache, cached_property, partial
+from itertools import count
+from typing import Any
+from weakref import finalize
+
+import ray
+from ray.exceptions import GetTimeoutError, RayActorError
+from torch import Tensor
+
+from fedgraph_sim.engine.arrays import to_arrays, to_tensors
+from fedgraph_sim.engine.call import Call, StepFailure
+from fedgraph_sim.engine.cohort import homes, shares
+from fedgraph_sim.engine.host import HostInfo
+from fedgraph_sim.engine.job import Job
+from fedgraph_sim.engine.replies import Receipt, Replies
+from fedgraph_sim.engine.served_host import Answer, Own, OwnRows
+from fedgraph_sim.engine.spread import Rows, Spread
+from fedgraph_sim.engine.tree import Tree
+from fedgraph_sim.errors import RunError
+
+START_TIMEOUT = 300.0
+"""Seconds after which actors that have not started are taken for stuck."""
+
+
+class RemoteHost:
+    """A host in an actor; `clients` are those that live there."""
+
+    def __init__(self, actor: Any, clients: Sequence[int]) -> None:
+        self.actor = actor
+        self.clients = clients
+        self.numbers = count()
+        self.released: list[int] = []
+
+    def ask(self, method: str, *arguments: Any) -> Any:
+        """Return a reference to what a method of `ServedHost` will return; the host does what it is asked in order."""
+        return self.actor.ask.remote(method, *arguments)
+
+    def begin(self, call: Call, shared: Any) -> "There":
+        """Ask for a step; `shared` refers to the message to all."""
+        each = call.each
+        if isinstance(each, Rows):
+            assert isinstance(each.held, HeldThere)
+            each = OwnRows(each.held.number, each.positions)
+        else:
+            each = to_arrays(each)
+        number = next(self.numbers)
+        released = tuple(self.released)
+        self.released.clear()
+        answer = self.ask("run", number, replace(call, shared=None, each=each), shared, released)
+        return There(self, number, cache(partial(self.get, answer, when=f"round {call.round}, step {call.step}")))
+
+    def get(self, reference: Any, *, when: str) -> Any:
+        """Wait for what `reference` refers to."""
+        try:
+            return ray.get(reference)
+        except RayActorError as error:
+            held = ", ".join(map(str, self.clients))
+            raise RunError(f"{when}: the actor that holds clients {held} died", str(error)) from None
+
+
+class There:
+    """The replies of one actor's clients, which may still be computing them; `answer` waits for the step."""
+
+    def __init__(self, host: RemoteHost, number: int, answer: Callable[[], Answer | StepFailure]) -> None:
+        self._host = host
+        self._number = number
+        self._answer = answer
+        self.receipt: Callable[[], Receipt | StepFailure] = partial(_receipt, answer)
+        finalize(self, host.released.append, number)
+
+    def tree(self, key: str | None = None) -> Tree | StepFailure:
+        """Bring the replies here, or a part of them."""
+        answer = self._answer()
+        if isinstance(answer, StepFailure):
+            return answer
+        if answer.complete if key is None else key in answer.tree:
+            return to_tensors(answer.tree if key is None else answer.tree[key])
+        return self._host.get(self._host.ask("tree", self._number, key), when="replies").tree()
+
+    def keep(self, key: str) -> "HeldThere":
+        """Let the actor hold a part of the replies."""
+        held = HeldThere(self._host)
+        self._host.ask("keep", held.number, key, self._number)
+        return held
+
+    def weighted_sum(self, key: str, weights: Tensor) -> Callable[[], Tree | StepFailure]:
+        """Let the actor add up its own clients, as soon as it has their replies."""
+        pending = self._host.ask("weighted_sum", self._number, key, weights.numpy())
+        return lambda: self._host.get(pending, when="mean of replies").tree()
+
+
+def _receipt(answer: Callable[[], Answer | StepFailure]) -> Receipt | StepFailure:
+    known = answer()
+    return replace(known.receipt, kinds=to_tensors(known.receipt.kinds)) if isinstance(known, Answer) else known
+
+
+class HeldThere:
+    """A tree in an actor, under `number`."""
+
+    def __init__(self, host: RemoteHost) -> None:
+        self.host = host
+        self.number = next(host.numbers)
+        finalize(self, host.released.append, self.number)
+
+    @cached_property
+    def shown(self) -> Any:
+        """A reference to the tree in the object store, where the actor puts it when it is first wanted elsewhere."""
+        return self.host.ask("show", self.number)
+
+    def compute(self, function: Callable[..., Tree], *arguments: Any) -> "HeldThere":
+        """Let the actor compute, with what other actors hold fetched from them."""
+        result = HeldThere(self.host)
+        self.host.ask("compute", result.number, function, Own(self.number), *map(self._argument, arguments))
+        return result
+
+    def _argument(self, argument: Any) -> Any:
+        if not isinstance(argument, HeldThere):
+            return argument
+        return Own(argument.number) if argument.host is self.host else argument.shown
+
+    def tree(self) -> Tree | StepFailure:
+        """Bring the tree here."""
+        return self.host.get(self.shown, when="rows of the clients").tree()
+
+
+class RayCohort:
+    """Clients in actors: one remote call per actor and step, replies in the order asked, whoever answers first."""
+
+    def __init__(self, job: Job, actors: Sequence[Any]) -> None:
+        self._places = job.placement.actors
+        self._home = homes(self._places)
+        self._hosts = [RemoteHost(actor, clients) for actor, clients in zip(actors, self._places, strict=True)]
+        self.hosts: tuple[HostInfo, ...] = ()
+        self._apart = job.config.engine.batched
+
+    def wait(self) -> None:
+        """Wait until every host holds its clients."""
+        try:
+            self.hosts = tuple(ray.get([host.ask("describe") for host in self._hosts], timeout=START_TIMEOUT))
+        except GetTimeoutError:
+            raise RunError(
+                f"{len(self._hosts)} client actors did not start within {START_TIMEOUT:.0f} s; "
+                "another job may hold the cluster's CPUs or GPUs: see `ray status`"
+            ) from None
+        except RayActorError as error:
+            raise RunError("a client actor died while it loaded its clients", str(error)) from None
+
+    def run(self, call: Call) -> Replies:
+        """Begin to run the step on all actors at once."""
+        shared = None if call.shared is None else ray.put(to_arrays(call.shared))
+        divided = shares(replace(call, shared=None), self._home)
+        parts = [self._hosts[share.place].begin(share.call, shared) for share in divided]
+        return Replies(call.clients, parts, [share.positions for share in divided], apart=self._apart)
+
+    def publish(self, tree: Tree) -> None:
+        """Give `tree` to all clients; the actors of one machine share its memory."""
+        shared = ray.put(to_arrays(tree))
+        for host, pending in [(host, host.ask("publish", shared)) for host in self._hosts]:
+            host.get(pending, when="set-up")
+
+    def spread(self, tree: Tree) -> Spread:
+        """Let each actor hold `tree` as the row of each of its clients."""
+        shared = ray.put(to_arrays(tree))
+        parts = []
+        for host in self._hosts:
+            parts.append(HeldThere(host))
+            host.ask("expand", parts[-1].number, shared, len(host.clients))
+        return Spread(range(len(self._home)), parts, self._places, apart=self._apart)
+
+    def states(self) -> dict[int, Tree]:
+        """Return every client's state."""
+        states: dict[int, Tree] = {}
+        for part in ray.get([host.ask("states") for host in self._hosts]):
+            states.update(to_tensors(part))
+        return dict(sorted(states.items()))
+
+    def peak_memory(self) -> tuple[int, ...]:
+        """Return the largest resident size so far of each actor that is alive, in bytes; 0 for one that is not."""
+        sizes = []
+        for reference in [host.ask("peak_memory") for host in self._hosts]:
+            try:
+                sizes.append(ray.get(reference))
+            except RayActorError:
+                sizes.append(0)
+        return tuple(sizes)

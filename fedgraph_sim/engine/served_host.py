@@ -1,0 +1,154 @@
+"""A host as another process sees it: trees come and go as arrays, and what only places need stays, under numbers."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+
+from fedgraph_sim.engine.arrays import to_arrays, to_tensors
+from fedgraph_sim.engine.call import Call, StepFailure
+from fedgraph_sim.engine.cohort import with_rows
+from fedgraph_sim.engine.host import ClientHost, HostInfo
+from fedgraph_sim.engine.ledger import num_bytes_each
+from fedgraph_sim.engine.memory import peak_memory
+from fedgraph_sim.engine.replies import Here, Receipt
+from fedgraph_sim.engine.spread import apply, expanded
+from fedgraph_sim.engine.tree import Tree
+
+LARGE = 1 << 20
+"""Bytes from which a part of the replies stays here until somebody asks for it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What goes to the server after a step: a `Receipt` with arrays, and the replies, or those parts that are small."""
+
+    receipt: Receipt
+    tree: Tree
+    complete: bool
+
+
+@dataclass(frozen=True)
+class Own:
+    """What the host itself holds under a number."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class OwnRows:
+    """Some rows, `positions`, of what the host itself holds under a number."""
+
+    number: int
+    positions: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a host holds, as arrays, or the failure because of which it holds nothing."""
+
+    value: Tree | StepFailure
+
+    def tree(self) -> Tree | StepFailure:
+        """Return it with tensors."""
+        return self.value if isinstance(self.value, StepFailure) else to_tensors(self.value)
+
+
+class ServedHost:
+    """Runs steps, and holds replies and spread values until they are released."""
+
+    def __init__(self, host: ClientHost) -> None:
+        self._host = host
+        self._replies: dict[int, Here | StepFailure] = {}
+        self._held: dict[int, Tree | StepFailure] = {}
+
+    def run(self, number: int, call: Call, shared: Tree, released: Sequence[int]) -> Answer | StepFailure:
+        """Run the step of `call` with its messages, arrays; `shared` is the message to all. Hold the replies."""
+        for old in released:
+            self._replies.pop(old, None)
+            self._held.pop(old, None)
+        whole = self._with_messages(call, shared)
+        begin = time.perf_counter()
+        tree = whole if isinstance(whole, StepFailure) else self._host.run(whole)
+        if isinstance(tree, StepFailure):
+            self._replies[number] = tree
+            return tree
+        assert isinstance(whole, Call)
+        self._replies[number] = here = Here(tree, whole, time.perf_counter() - begin)
+        return self._answer(here, tree)
+
+    def _with_messages(self, call: Call, shared: Tree) -> Call | StepFailure:
+        call = replace(call, shared=to_tensors(shared))
+        if not isinstance(call.each, OwnRows):
+            return replace(call, each=to_tensors(call.each))
+        return with_rows(call, self._held[call.each.number], call.each.positions)
+
+    def _answer(self, here: Here, tree: Tree) -> Answer | StepFailure:
+        receipt = here.receipt()
+        assert not isinstance(receipt, StepFailure)
+        small, count = tree, len(receipt.num_bytes)
+        if isinstance(tree, dict):
+            small = {key: part for key, part in tree.items() if num_bytes_each(part, count).sum() < LARGE}
+        return Answer(
+            receipt=replace(receipt, kinds=to_arrays(receipt.kinds)),
+            tree=to_arrays(small),
+            complete=not isinstance(tree, dict) or len(small) == len(tree),
+        )
+
+    def tree(self, number: int, key: str | None) -> Shown:
+        """Return the replies under `number`, or a part of them."""
+        return _shown(_of(self._replies[number], lambda here: here.tree(key)))
+
+    def weighted_sum(self, number: int, key: str, weights: NDArray[Any]) -> Shown:
+        """Return the weighted sum, over the clients here, of a part of the replies under `number`."""
+        share = torch.from_numpy(weights)
+        return _shown(_of(self._replies[number], lambda here: here.weighted_sum(key, share)()))
+
+    def keep(self, number: int, key: str, replies: int) -> None:
+        """Hold a part of the replies under `number` of its own."""
+        self._held[number] = _of(self._replies[replies], lambda here: here.tree(key))
+
+    def expand(self, number: int, tree: Tree, count: int) -> None:
+        """Hold `count` rows of `tree`, arrays."""
+        self._held[number] = expanded(to_tensors(tree), count)
+
+    def compute(self, number: int, function: Callable[..., Tree], *arguments: Any) -> None:
+        """Hold ``function(*arguments)``, with what the arguments stand for in their places."""
+        self._held[number] = apply(function, *map(self._value, arguments))
+
+    def _value(self, argument: Any) -> Any:
+        if isinstance(argument, Own):
+            return self._held[argument.number]
+        return argument.tree() if isinstance(argument, Shown) else argument
+
+    def show(self, number: int) -> Shown:
+        """Return what is held under `number`."""
+        return _shown(self._held[number])
+
+    def publish(self, tree: Tree) -> None:
+        """Let all clients here see `tree`, of arrays, from now on."""
+        self._host.publish(to_tensors(tree))
+
+    def states(self) -> dict[int, Tree]:
+        """Return the states of the clients, as arrays."""
+        states: dict[int, Tree] = to_arrays(self._host.states())
+        return states
+
+    def describe(self) -> HostInfo:
+        """Return what the run reports of this host."""
+        return self._host.describe()
+
+    def peak_memory(self) -> int:
+        """Return the largest resident size of this process so far, in bytes."""
+        return peak_memory()
+
+
+def _of(here: Here | StepFailure, function: Callable[[Here], Tree | StepFailure]) -> Tree | StepFailure:
+    return here if isinstance(here, StepFailure) else function(here)
+
+
+def _shown(value: Tree | StepFailure) -> Shown:
+    return Shown(value if isinstance(value, StepFailure) else to_arrays(value))
