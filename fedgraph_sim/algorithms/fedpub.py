@@ -10,7 +10,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from fedgraph_sim.algorithms.nn.masks import initial_masks, masked, only_masks, pruned, sparsity
+from fedgraph_sim.algorithms.nn.masks import initial_masks, masked, only_masks, pruned, sparsity, times_masks
 from fedgraph_sim.algorithms.nn.models import Weights, glorot
 from fedgraph_sim.algorithms.nn.probe import block_model, embedding, probe
 from fedgraph_sim.algorithms.nn.similarity import cosine_similarity, same_community
@@ -159,9 +159,10 @@ class FedPub(NodeClassifier):
         own = weights | only_masks(client.state["weights"])
         penalty = (lambda own: self.regularization(own, weights)) if self.l1 or self.prox else None
         own = self.fit(client, own, penalty)
-        reply: Tree = {"weights": pruned(own, threshold=self.threshold)}
+        kept = pruned(own, threshold=self.threshold)
+        reply: Tree = {"weights": kept}
         if self.similarity == "functional":
-            reply["embedding"] = embedding(masked(own, threshold=self.threshold), client.public)
+            reply["embedding"] = embedding(times_masks(kept, own), client.public)
         return reply
 
     def logits(self, weights: Weights, graph: GraphTensors, random: RandomStream | None = None) -> Tensor:

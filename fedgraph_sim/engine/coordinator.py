@@ -1,5 +1,6 @@
 """The coordinator: owns the round loop, the server's state, the ledger and the recorder."""
 
+import sys
 import threading
 import time
 import traceback
@@ -66,6 +67,7 @@ class Coordinator:
 
     def __init__(self, job: Job, cohort: Cohort) -> None:
         keep_large_blocks()
+        sys.setswitchinterval(0.0005)  # the round loop is short work between waits, beside threads of Ray
         torch.set_num_threads(1)  # so that reductions run in one order, whatever process the coordinator lives in
         store = PartitionStore(job.store)
         self._job = job

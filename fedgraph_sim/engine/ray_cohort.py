@@ -111,6 +111,10 @@ class HeldThere:
         """A reference to the tree in the object store, where the actor puts it when it is first wanted elsewhere."""
         return self.host.ask("show", self.number)
 
+    def offer(self) -> None:
+        """Ask the actor for that."""
+        _ = self.shown
+
     def compute(self, function: Callable[..., Tree], *arguments: Any) -> "HeldThere":
         """Let the actor compute, with what other actors hold fetched from them."""
         result = HeldThere(self.host)

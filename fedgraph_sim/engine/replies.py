@@ -62,7 +62,7 @@ class Here:
             num_bytes=num_bytes_each(tree, len(call.clients), sparse=call.sparse),
             num_bytes_asked=call.num_bytes(),
             seconds=seconds,
-            kinds=tree_map(lambda leaf: leaf[:0] if isinstance(leaf, Tensor) else leaf[0].new_empty(0), tree),
+            kinds=tree_map(lambda leaf: (leaf if isinstance(leaf, Tensor) else leaf[0]).new_empty(0), tree),
         )
         self.receipt: Promise[Receipt] = lambda: receipt
 

@@ -14,6 +14,9 @@ from fedgraph_sim.engine.tree import Tree, tree_map
 class Held(Protocol):
     """A tree that one place holds; nobody waits for it until it is brought here."""
 
+    def offer(self) -> None:
+        """Begin to put the tree where other places find it: before anything that waits for what they offer."""
+
     def compute(self, function: Callable[..., Tree], *arguments: Any) -> "Held":
         """Let the place hold ``function(tree, *arguments)``, a function of a module.
 
@@ -29,6 +32,9 @@ class HeldHere:
 
     def __init__(self, value: Tree | StepFailure) -> None:
         self._value = value
+
+    def offer(self) -> None:
+        """Do nothing: everybody is here."""
 
     def compute(self, function: Callable[..., Tree], *arguments: Any) -> "HeldHere":
         """Compute at once."""
@@ -93,6 +99,8 @@ class Spread:
 
         Each place computes the rows of its own clients, and fetches those of others straight from their places.
         """
+        for part in self._parts if len(self._parts) > 1 else ():
+            part.offer()
         parts = [
             part.compute(mixed_apart, matrix[list(own)], self._positions, *self._parts)
             if self._apart
