@@ -11,6 +11,7 @@ from fedgraph_sim.datasets.partitioners.column import Column
 from fedgraph_sim.datasets.partitioners.label_dirichlet import LabelDirichlet
 from fedgraph_sim.datasets.partitioners.louvain import Louvain
 from fedgraph_sim.datasets.partitioners.metis import Metis
+from fedgraph_sim.datasets.partitioners.node import Node
 from fedgraph_sim.datasets.partitioners.overlap import Overlap
 from fedgraph_sim.datasets.partitioners.partitioner import Partitioner
 from fedgraph_sim.datasets.partitioners.random import Random
@@ -49,5 +50,6 @@ PARTITIONERS: dict[str, type[Partitioner]] = {
     "label-dirichlet": LabelDirichlet,
     "overlap": Overlap,
     "column": Column,
+    "node": Node,
     "whole": Whole,
 }

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
+from scipy import sparse
 from torch import Tensor
 
 from fedgraph_sim.engine.algorithm import ClientStep
@@ -19,12 +20,18 @@ from fedgraph_sim.engine.tree import Tree, leaves
 from fedgraph_sim.seeds import seed_for
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Task:
-    """What everybody knows before the start: the sizes that a model depends on."""
+    """What is known before the start: the sizes that a model depends on and, to the server, who is linked to whom.
+
+    `client_graph` [num_clients, num_clients], row = target, holds the weights of the links between different clients:
+    those of the edges from one's nodes to the other's, added up, or what the data set says. Of one node per client it
+    is the graph itself. None where there is no server that could know it.
+    """
 
     num_features: int
     num_classes: int
+    client_graph: sparse.csr_array | None = None
 
 
 class Runner(Protocol):
