@@ -129,6 +129,7 @@ def prepare(
 
     Raises `ConfigError` where the data set, the split or the partition is impossible.
     """
+    dataset = dataset.seeded(seed_for(seed, "dataset"))
     nodes_split = split.model_dump_json(exclude={"link_val", "link_test"})  # a store says nothing about links' roles
     options = (nodes_split, partitioner.model_dump_json(), num_clients, seed, __version__, VERSION)
     text = repr((dataset.fingerprint(data_dir, cache_dir), *options))

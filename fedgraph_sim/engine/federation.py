@@ -85,10 +85,15 @@ class Federation:
         """Return this round's participants: round(fraction * num_clients) of them, at least one, sorted."""
         return sample(len(self.clients), fraction=self.fraction, seed=self.seed, round=self.round)
 
-    def publish(self, tree: Tree) -> None:
-        """Send every client the same `tree`, to keep: steps find it as `client.public`, in one copy per process."""
-        sizes = np.full(len(self.clients), num_bytes(_checked(tree, "publish")), np.int64)
-        self._numbered("publish")(sender=SERVER, receiver=np.array(self.clients, np.int64), num_bytes=sizes)
+    def publish(self, tree: Tree, *, clients: Sequence[int] | None = None) -> None:
+        """Send each client (default: all) the same `tree`, to keep: steps find it as `client.public`.
+
+        There is one copy per process, which takes the place of what was published before; so `clients` are those that
+        are asked for anything until the next time.
+        """
+        receivers = np.array(self.clients if clients is None else clients, np.int64)
+        sizes = np.full(len(receivers), num_bytes(_checked(tree, "publish")), np.int64)
+        self._numbered("publish")(sender=SERVER, receiver=receivers, num_bytes=sizes)
         self._runner.publish(tree)
 
     def record(self, name: str, matrix: Tensor, *, clients: Sequence[int]) -> None:

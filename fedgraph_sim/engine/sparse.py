@@ -27,15 +27,31 @@ class SparseMatrix(Matrix):
     """A constant sparse matrix [num_rows, num_columns] in float32.
 
     ``matrix @ dense`` is differentiable in `dense`; the matrix itself never has a gradient. Both directions are
-    products by rows, since the transpose is kept beside the matrix.
+    products by rows, since the transpose is kept beside the matrix. The matrix, which may be given as what returns it,
+    and what products need are made when they are first wanted: of thousands of clients few matrices are.
     """
 
-    def __init__(self, matrix: sparse.sparray, device: torch.device) -> None:
-        self.rows = _canonical(matrix)
-        self.columns = _canonical(self.rows.T)
+    def __init__(self, matrix: sparse.sparray | Callable[[], sparse.sparray], device: torch.device) -> None:
+        self._given = matrix
         self.device = device
-        self._forward = csr_tensor(self.rows, device)
-        self._backward = csr_tensor(self.columns, device)
+
+    @cached_property
+    def rows(self) -> sparse.csr_array:
+        """The matrix."""
+        return _canonical(self._given() if callable(self._given) else self._given)
+
+    @cached_property
+    def columns(self) -> sparse.csr_array:
+        """The transpose."""
+        return _canonical(self.rows.T)
+
+    @cached_property
+    def _forward(self) -> Tensor:
+        return csr_tensor(self.rows, self.device)
+
+    @cached_property
+    def _backward(self) -> Tensor:
+        return csr_tensor(self.columns, self.device)
 
     @property
     def shape(self) -> tuple[int, int]:
