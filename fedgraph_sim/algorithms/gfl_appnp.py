@@ -23,7 +23,7 @@ from fedgraph_sim.engine.federation import Federation
 from fedgraph_sim.engine.replies import Replies
 from fedgraph_sim.engine.tree import Tree
 
-LARGE = 2**18
+LARGE = 2**14
 """Bytes of a client's Jacobian from which ``exchange = "auto"`` computes with its factors."""
 
 
@@ -104,9 +104,9 @@ class GflAppnp(SampleClassifier):
 
     def round(self, fed: Federation, server: Tree) -> Tree:
         """Share, relay, train, average."""
-        weights = server["weights"]
-        clients = [client for client in fed.sample() if server["known"][client]]
-        training = [client for client in clients if server["trains"][client]]
+        weights, known, trains = server["weights"], server["known"].tolist(), server["trains"].tolist()
+        clients = [client for client in fed.sample() if known[client]]
+        training = [client for client in clients if trains[client]]
         fed.publish(weights, clients=clients)
         replies = fed.call(self.share if self.compensation == "none" else self.share_jacobian, clients=clients)
         hidden = put(server["hidden"], replies.clients, replies.stack("hidden"))
