@@ -171,14 +171,17 @@ class GflAppnp(SampleClassifier):
         own = client.state["self_weight"][1] * self.encoder(client.public, client.graph.x)
         return self.scores(own + message["context"], client.graph)
 
-    def report(self, *, rounds: int, evaluations: int) -> dict[str, float | None]:
-        """Return the (epsilon, delta) of what one client shares in so many rounds and evaluations."""
+    def remarks(self, *, rounds: int, evaluations: int) -> dict[str, float | None]:
+        """Return the (epsilon, delta) of the h and Jacobians that one client shares; its trained weights are not in it.
+
+        Every participant shares h and Jacobian in a round, and everybody h in an evaluation.
+        """
         if not self.noise_hidden and not self.noise_jacobian:
             return {}
         releases = [(self.noise_hidden, self.clip_hidden, rounds + evaluations)]
         if self.compensation == "gradient":
             releases.append((self.noise_jacobian, self.clip_jacobian, rounds))
-        return {"epsilon": epsilon(releases, delta=self.delta), "delta": self.delta}
+        return {"epsilon of shared representations": epsilon(releases, delta=self.delta), "delta": self.delta}
 
 
 def contexts(matrix: Tree, hidden: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
 
@@ -21,6 +22,11 @@ class Matrix(ABC):
     @abstractmethod
     def __matmul__(self, dense: Tensor) -> Tensor:
         """Return the product [num_rows, width] with `dense` [num_columns, width]."""
+
+    @property
+    def entries(self) -> Tensor:
+        """Row and column of each entry [2, num_entries], -1 where a batch has filled up; not of every matrix."""
+        raise NotImplementedError
 
 
 class SparseMatrix(Matrix):
@@ -39,6 +45,12 @@ class SparseMatrix(Matrix):
     def rows(self) -> sparse.csr_array:
         """The matrix."""
         return _canonical(self._given() if callable(self._given) else self._given)
+
+    @cached_property
+    def entries(self) -> Tensor:
+        """Row and column of each entry [2, num_entries]."""
+        rows, columns = self.rows.tocoo().coords
+        return torch.from_numpy(np.stack([rows, columns]).astype(np.int64)).to(self.device)
 
     @cached_property
     def columns(self) -> sparse.csr_array:
@@ -108,6 +120,12 @@ class Blocks:
         """The blocks one below the other [num_clients * num_rows, num_columns]: for an operand that all share."""
         return self._laid_out([matrix.rows for matrix in self._matrices], self.num_rows, 0)
 
+    @cached_property
+    def entries(self) -> Tensor:
+        """Row and column of each client's entries [num_clients, 2, num_entries], filled up with -1."""
+        lists = [matrix.entries.T for matrix in self._matrices]
+        return pad_sequence(lists, batch_first=True, padding_value=-1).transpose(1, 2)
+
     def _laid_out(self, blocks: list[sparse.csr_array], num_rows: int, offset: int) -> Tensor:
         num_columns = offset * len(blocks) or self.num_columns
         offsets = [index * offset for index in range(len(blocks))]
@@ -140,6 +158,11 @@ class ClientBlock(Matrix):
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         return _block_product(dense, self._index, self._blocks, False)
+
+    @property
+    def entries(self) -> Tensor:
+        """Row and column of each entry [2, num_entries], filled up with -1."""
+        return self._blocks.entries.index_select(0, self._index.reshape(1)).squeeze(0)
 
 
 class _BlockProduct(torch.autograd.Function):
