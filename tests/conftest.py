@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy import sparse
 
 from fedgraph_sim.datasets.graph import Graph
 from fedgraph_sim.datasets.split import Split
@@ -76,12 +77,19 @@ def make_host() -> Callable[..., ClientHost]:
 
 @pytest.fixture(scope="session")
 def make_federation(make_host: Callable[..., ClientHost]) -> Callable[..., Federation]:
-    """Build a federation whose clients, with the given graphs, live in this process."""
+    """Build a federation whose clients, with the given graphs, live in this process; nobody is linked by default."""
 
     def make(
-        algorithm: Algorithm, graphs: Sequence[Graph], *, seed: int = 0, fraction: float = 1.0, batched: bool = False
+        algorithm: Algorithm,
+        graphs: Sequence[Graph],
+        *,
+        seed: int = 0,
+        fraction: float = 1.0,
+        batched: bool = False,
+        client_graph: sparse.csr_array | None = None,
     ) -> Federation:
-        task = Task(num_features=graphs[0].num_features, num_classes=graphs[0].num_classes)
+        links = sparse.csr_array((len(graphs), len(graphs))) if client_graph is None else client_graph
+        task = Task(num_features=graphs[0].num_features, num_classes=graphs[0].num_classes, client_graph=links)
         return Federation(
             InlineCohort((range(len(graphs)),), (make_host(algorithm, graphs, batched=batched),)),
             num_clients=len(graphs),

@@ -3,11 +3,15 @@
 from fedgraph_sim.algorithms.centralized import Centralized
 from fedgraph_sim.algorithms.fedavg import FedAvg
 from fedgraph_sim.algorithms.fedgnn import FedGnn
+from fedgraph_sim.algorithms.fedmlp import FedMlp
 from fedgraph_sim.algorithms.fedper import FedPer
 from fedgraph_sim.algorithms.fedprox import FedProx
 from fedgraph_sim.algorithms.fedpub import FedPub
 from fedgraph_sim.algorithms.gcfl import Gcfl
+from fedgraph_sim.algorithms.gfl_appnp import GflAppnp
 from fedgraph_sim.algorithms.local import Local
+from fedgraph_sim.algorithms.majority import Majority
+from fedgraph_sim.algorithms.mlp import Mlp
 from fedgraph_sim.engine.algorithm import Algorithm
 
 ALGORITHMS: dict[str, type[Algorithm]] = {
@@ -19,4 +23,8 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "fedper": FedPer,
     "gcfl": Gcfl,
     "fedgnn": FedGnn,
+    "gfl_appnp": GflAppnp,
+    "fedmlp": FedMlp,
+    "mlp": Mlp,
+    "majority": Majority,
 }

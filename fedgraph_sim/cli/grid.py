@@ -24,6 +24,7 @@ class Method(BaseModel):
     """How a method runs a recipe: the algorithm, if not of the method's name, and what else of the recipe changes.
 
     `variant` is appended to the recipe's name: the method runs that recipe, with the algorithm in it, instead.
+    `recipes` are those that the method makes sense for; none means all.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -31,6 +32,7 @@ class Method(BaseModel):
     algorithm: str | None = None
     variant: str = ""
     set: tuple[str, ...] = ()
+    recipes: tuple[str, ...] = ()
 
 
 class Published(BaseModel):
@@ -127,12 +129,16 @@ def cells_of(paper: Paper, choice: Choice) -> list[Cell]:
     """
     known = [*paper.methods, *(name for name in (*paper.method, *ALGORITHMS) if name not in paper.methods)]
     methods = [find("methods", name, known) for name in choice.methods or paper.methods]
-    return [
+    cells = [
         Cell(recipe=name, method=method, seed=seed, config=_config(paper, name, method, seed, choice))
         for name in _chosen(paper, choice)
         for method in dict.fromkeys(methods)
+        if name in (paper.method.get(method, Method()).recipes or paper.recipes)
         for seed in range(choice.seeds)
     ]
+    if not cells:
+        raise ConfigError(f"--methods={','.join(methods)} are for other recipes than those chosen; choose both again")
+    return cells
 
 
 def _config(paper: Paper, setting: str, name: str, seed: int, choice: Choice) -> RunConfig:

@@ -171,6 +171,8 @@ def _result_rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for key, value in summary.items():
         if key.startswith(("val_", "test_")):
             yield f"{key.replace('_', ' ')} at round {summary['best_round']}", _number(value)
+    for key, value in summary["remarks"].items():
+        yield key, "none" if value is None else f"{value:g}"
     traffic, seconds = summary["bytes"], summary["seconds"]
     yield "status", f"{summary['status']} after {summary['rounds']} of {summary['rounds_planned']} rounds"
     yield "bytes up, down", f"{human_bytes(traffic['up'])}, {human_bytes(traffic['down'])}"

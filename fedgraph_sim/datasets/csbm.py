@@ -93,7 +93,7 @@ class Csbm(Dataset):
         for index, nodes in enumerate(communities):
             sign = 2 * y[nodes] - 1
             x[nodes] += (self.feature_signal / len(nodes)) ** 0.5 * np.outer(sign, meaning[index % self.num_groups])
-            pairs += self._community_edges(rng, nodes, y[nodes])
+            pairs += community_edges(rng, nodes, y[nodes], degree=self.degree, edge_signal=self.edge_signal)
         edges = np.concatenate(pairs, axis=1)
         return Graph(
             x=x.astype(np.float32),
@@ -105,14 +105,6 @@ class Csbm(Dataset):
             num_classes=2,
         )
 
-    def _community_edges(self, rng: Rng, nodes: NDArray[np.int64], y: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        spread = self.edge_signal * self.degree**0.5
-        same, different = ((self.degree + sign * spread) / len(nodes) for sign in (1, -1))
-        first, second = nodes[y == 0], nodes[y == 1]
-        picks = _bernoulli(rng, len(first) * len(second), different)
-        between = np.stack([first[picks // max(len(second), 1)], second[picks % max(len(second), 1)]])
-        return [first[_pairs(rng, len(first), same)], second[_pairs(rng, len(second), same)], between]
-
     def _bridges(self, rng: Rng, communities: list[NDArray[np.int64]]) -> NDArray[np.int64]:
         community = np.repeat(np.arange(len(communities)), [len(nodes) for nodes in communities])
         num_others = self.num_nodes - self.num_nodes / len(communities)
@@ -120,6 +112,21 @@ class Csbm(Dataset):
             return np.empty((2, 0), dtype=np.int64)
         pairs = _pairs(rng, self.num_nodes, self.bridge / num_others)
         return pairs[:, community[pairs[0]] != community[pairs[1]]]
+
+
+def community_edges(
+    rng: Rng, nodes: NDArray[np.int64], y: NDArray[np.int64], *, degree: float, edge_signal: float
+) -> list[NDArray[np.int64]]:
+    """Return the edges of one community of n `nodes` with classes `y`, each [2, num_edges] and each edge once.
+
+    An edge has probability (degree + edge_signal sqrt(degree)) / n inside a class, and with a minus between classes.
+    """
+    spread = edge_signal * degree**0.5
+    same, different = ((degree + sign * spread) / len(nodes) for sign in (1, -1))
+    first, second = nodes[y == 0], nodes[y == 1]
+    picks = _bernoulli(rng, len(first) * len(second), different)
+    between = np.stack([first[picks // max(len(second), 1)], second[picks % max(len(second), 1)]])
+    return [first[_pairs(rng, len(first), same)], second[_pairs(rng, len(second), same)], between]
 
 
 def _bernoulli(rng: Rng, num_trials: int, probability: float) -> NDArray[np.int64]:

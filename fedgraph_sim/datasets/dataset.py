@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -39,6 +39,10 @@ class Dataset(BaseModel):
     def read(self, data_dir: Path | None, cache_dir: Path) -> Graph:
         """Return the raw graph. `data_dir` is never written to; downloads go below `cache_dir`."""
         raise NotImplementedError
+
+    def seeded(self, seed: int) -> Self:
+        """Return the data set that a run with this data seed uses: another one only where the data are drawn by it."""
+        return self
 
     def files(self, data_dir: Path | None, cache_dir: Path) -> Sequence[Path]:
         """Return the raw files that `read` reads, always in the same order, after downloading those that are nowhere.

@@ -27,7 +27,9 @@ class Graph:
     Shapes: `x` [num_nodes, num_features], `edge_index` [2, num_edges] (source, target; an undirected edge is two
     entries), `edge_weight` [num_edges] or None for all ones, `y` [num_nodes] in 0..num_classes-1, or -1 where unknown,
     `role` [num_nodes] of `Role`, `node_id` [num_nodes]: the node's number in the whole graph, `client` [num_nodes]:
-    the client that the data set itself assigns the node to, or None where it says nothing.
+    the client that the data set itself assigns the node to, or None where it says nothing, `client_graph` [num_clients,
+    num_clients]: how those clients, in the order of their numbers, are linked (row = target), where the data set itself
+    says so, as it must if the nodes are a client's samples, which no edges join.
     """
 
     x: Features
@@ -38,6 +40,7 @@ class Graph:
     node_id: NDArray[np.int64]
     num_classes: int
     client: NDArray[np.int64] | None = None
+    client_graph: sparse.csr_array | None = None
 
     @property
     def num_nodes(self) -> int:

@@ -1,4 +1,4 @@
-"""Graphs as Parquet files: a file of nodes and a file of edges, one row group per graph."""
+"""Graphs as Parquet files, a file of nodes and a file of edges, one row group per graph; and sparse matrices."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -63,6 +63,22 @@ class GraphFile:
             node_id=_numpy(nodes["node_id"], np.int64),
             num_classes=self._num_classes,
         ).checked()
+
+
+def write_matrix(path: Path, matrix: sparse.csr_array) -> None:
+    """Write a sparse matrix as one row per entry: row, column, value in float64."""
+    entries = matrix.tocoo()
+    rows, columns = (index.astype(np.int64) for index in entries.coords)
+    table = pa.table({"row": rows, "column": columns, "value": entries.data.astype(np.float64)})
+    pq.write_table(table, path, use_dictionary=False, write_page_checksum=True)
+
+
+def read_matrix(path: Path, size: int) -> sparse.csr_array:
+    """Return a matrix [size, size] that `write_matrix` wrote. Raises as `GraphFile.read` does."""
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        table = file.read()
+    rows, columns = (_numpy(table[name], np.int64) for name in ("row", "column"))
+    return sparse.coo_array((_numpy(table["value"], np.float64), (rows, columns)), shape=(size, size)).tocsr()
 
 
 def _node_table(graph: Graph) -> pa.Table:

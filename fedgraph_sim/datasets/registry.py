@@ -2,6 +2,7 @@
 
 from fedgraph_sim.datasets.amazon_coauthor import AmazonCoauthor
 from fedgraph_sim.datasets.csbm import Csbm
+from fedgraph_sim.datasets.csbm_clients import CsbmDnc, CsbmSc, CsbmSnc
 from fedgraph_sim.datasets.dataset import Dataset
 from fedgraph_sim.datasets.folder import Folder
 from fedgraph_sim.datasets.heterophilous import Heterophilous
@@ -11,19 +12,25 @@ from fedgraph_sim.datasets.partitioners.column import Column
 from fedgraph_sim.datasets.partitioners.label_dirichlet import LabelDirichlet
 from fedgraph_sim.datasets.partitioners.louvain import Louvain
 from fedgraph_sim.datasets.partitioners.metis import Metis
+from fedgraph_sim.datasets.partitioners.node import Node
 from fedgraph_sim.datasets.partitioners.overlap import Overlap
 from fedgraph_sim.datasets.partitioners.partitioner import Partitioner
 from fedgraph_sim.datasets.partitioners.random import Random
 from fedgraph_sim.datasets.partitioners.whole import Whole
 from fedgraph_sim.datasets.planetoid import Planetoid
 from fedgraph_sim.datasets.pyg_file import PygFile
+from fedgraph_sim.datasets.subcora import SubCora
 
 DATASETS: dict[str, type[Dataset]] = {
     "csbm": Csbm,
+    "csbm-dnc": CsbmDnc,
+    "csbm-snc": CsbmSnc,
+    "csbm-sc": CsbmSc,
     "karate": Karate,
     "Cora": Planetoid,
     "CiteSeer": Planetoid,
     "PubMed": Planetoid,
+    "subcora": SubCora,
     "Computers": AmazonCoauthor,
     "Photo": AmazonCoauthor,
     "CS": AmazonCoauthor,
@@ -49,5 +56,6 @@ PARTITIONERS: dict[str, type[Partitioner]] = {
     "label-dirichlet": LabelDirichlet,
     "overlap": Overlap,
     "column": Column,
+    "node": Node,
     "whole": Whole,
 }

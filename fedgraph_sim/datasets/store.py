@@ -1,7 +1,8 @@
 """The partition store: a folder from which a client's subgraph is read without reading the others'.
 
 nodes.parquet, edges.parquet: one row group per client, edges in local indices · whole_nodes.parquet,
-whole_edges.parquet: the unsplit graph · info.json: the figures of the partition, written last.
+whole_edges.parquet: the unsplit graph · client_graph.parquet: the links between clients · info.json: the figures of
+the partition, written last.
 """
 
 import hashlib
@@ -18,11 +19,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
+from scipy import sparse
 
 from fedgraph_sim import __version__
+from fedgraph_sim.datasets.client_graph import client_graph
 from fedgraph_sim.datasets.dataset import Dataset
 from fedgraph_sim.datasets.graph import Graph, Role
-from fedgraph_sim.datasets.parquet import GraphFile, write_graphs
+from fedgraph_sim.datasets.parquet import GraphFile, read_matrix, write_graphs, write_matrix
 from fedgraph_sim.datasets.partition_info import PartitionInfo, Survey
 from fedgraph_sim.datasets.partitioners.partitioner import Partitioner
 from fedgraph_sim.datasets.split import Split
@@ -32,7 +35,7 @@ from fedgraph_sim.seeds import seed_for
 
 __all__ = ["PartitionInfo", "PartitionStore", "prepare"]
 
-VERSION = 1
+VERSION = 2
 
 
 class PartitionStore:
@@ -58,11 +61,17 @@ class PartitionStore:
         with self._reading():
             return _sized(self._open("whole_nodes.parquet", "whole_edges.parquet").read(0), self.info.num_nodes)
 
+    def client_graph(self) -> sparse.csr_array:
+        """Return the weights of the links between clients [num_clients, num_clients], row = target."""
+        with self._reading():
+            return read_matrix(self.folder / "client_graph.parquet", self.info.num_clients)
+
     def is_complete(self) -> bool:
         """Tell whether all files are there and whole."""
         try:
             num_graphs = len(self._open("nodes.parquet", "edges.parquet"))
             num_wholes = len(self._open("whole_nodes.parquet", "whole_edges.parquet"))
+            read_matrix(self.folder / "client_graph.parquet", self.info.num_clients)
             return num_graphs == self.info.num_clients and num_wholes == 1
         except (OSError, ValueError, TypeError, KeyError, pa.ArrowException):
             return False
@@ -120,6 +129,7 @@ def prepare(
 
     Raises `ConfigError` where the data set, the split or the partition is impossible.
     """
+    dataset = dataset.seeded(seed_for(seed, "dataset"))
     nodes_split = split.model_dump_json(exclude={"link_val", "link_test"})  # a store says nothing about links' roles
     options = (nodes_split, partitioner.model_dump_json(), num_clients, seed, __version__, VERSION)
     text = repr((dataset.fingerprint(data_dir, cache_dir), *options))
@@ -147,6 +157,7 @@ def _write(
     write_graphs(
         folder / "whole_nodes.parquet", folder / "whole_edges.parquet", [_without_unheld_roles(graph, members)]
     )
+    write_matrix(folder / "client_graph.parquet", client_graph(graph, members))
     return survey.finish(dataset=dataset, partition=partition)
 
 

@@ -116,6 +116,10 @@ class Algorithm(BaseModel, ABC):
         `message` is None for the client's own model, or the result of `global_model`.
         """
 
+    def remarks(self, *, rounds: int, evaluations: int) -> dict[str, float | None]:
+        """Return what the summary of a run of so many rounds and evaluations says beyond its metrics, by name."""
+        return {}
+
     def global_model(self, server: Tree) -> Tree:
         """Return the message with which `evaluate` judges the server's model."""
         raise NotImplementedError

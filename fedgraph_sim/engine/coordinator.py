@@ -83,7 +83,11 @@ class Coordinator:
         self._fed = Federation(
             cohort,
             num_clients=self._info.num_clients,
-            task=Task(num_features=self._info.num_features, num_classes=self._info.num_classes),
+            task=Task(
+                num_features=self._info.num_features,
+                num_classes=self._info.num_classes,
+                client_graph=store.client_graph(),
+            ),
             seed=job.config.seed,
             fraction=job.config.fraction,
             ledger=self._ledger,

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
+from scipy import sparse
 from torch import Tensor
 
 from fedgraph_sim.engine.algorithm import ClientStep
@@ -19,12 +20,18 @@ from fedgraph_sim.engine.tree import Tree, leaves
 from fedgraph_sim.seeds import seed_for
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Task:
-    """What everybody knows before the start: the sizes that a model depends on."""
+    """What is known before the start: the sizes that a model depends on and, to the server, who is linked to whom.
+
+    `client_graph` [num_clients, num_clients], row = target, holds the weights of the links between different clients:
+    those of the edges from one's nodes to the other's, added up, or what the data set says. Of one node per client it
+    is the graph itself. None where there is no server that could know it.
+    """
 
     num_features: int
     num_classes: int
+    client_graph: sparse.csr_array | None = None
 
 
 class Runner(Protocol):
@@ -78,10 +85,15 @@ class Federation:
         """Return this round's participants: round(fraction * num_clients) of them, at least one, sorted."""
         return sample(len(self.clients), fraction=self.fraction, seed=self.seed, round=self.round)
 
-    def publish(self, tree: Tree) -> None:
-        """Send every client the same `tree`, to keep: steps find it as `client.public`, in one copy per process."""
-        sizes = np.full(len(self.clients), num_bytes(_checked(tree, "publish")), np.int64)
-        self._numbered("publish")(sender=SERVER, receiver=np.array(self.clients, np.int64), num_bytes=sizes)
+    def publish(self, tree: Tree, *, clients: Sequence[int] | None = None) -> None:
+        """Send each client (default: all) the same `tree`, to keep: steps find it as `client.public`.
+
+        There is one copy per process, which takes the place of what was published before; so `clients` are those that
+        are asked for anything until the next time.
+        """
+        receivers = np.array(self.clients if clients is None else clients, np.int64)
+        sizes = np.full(len(receivers), num_bytes(_checked(tree, "publish")), np.int64)
+        self._numbered("publish")(sender=SERVER, receiver=receivers, num_bytes=sizes)
         self._runner.publish(tree)
 
     def record(self, name: str, matrix: Tensor, *, clients: Sequence[int]) -> None:

@@ -1,6 +1,7 @@
 """A client's graph as a client step sees it."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -42,10 +43,11 @@ class GraphTensors:
     @classmethod
     def of(cls, graph: Graph, device: torch.device, link_split: LinkSplit | None = None) -> "GraphTensors":
         """Move the arrays of `graph` to `device`; with a `link_split` its links are examples."""
-        links = None
+        examples = None
         if link_split is not None:
-            examples = link_split.apply(graph)
-            graph, links = examples.visible, Links.of(examples, link_split.seed, device)
+            split = link_split.apply(graph)
+            graph, examples = split.visible, Links.of(split, link_split.seed, device)
+        links = adjacency(graph)
         role = torch.from_numpy(graph.role).to(device)
         sparse_features = isinstance(graph.x, sparse.csr_array)
         return cls(
@@ -54,11 +56,11 @@ class GraphTensors:
             train_mask=role == Role.TRAIN,
             val_mask=role == Role.VAL,
             test_mask=role == Role.TEST,
-            normalized_adjacency=SparseMatrix(normalized_adjacency(graph), device),
-            mean_adjacency=SparseMatrix(mean_adjacency(graph), device),
-            links=links,
+            normalized_adjacency=SparseMatrix(partial(normalized, links), device),
+            mean_adjacency=SparseMatrix(partial(averaging, links), device),
+            links=examples,
             node_id=torch.from_numpy(graph.node_id).to(device),
-            adjacency=adjacency(graph),
+            adjacency=links,
         )
 
 
@@ -70,18 +72,26 @@ def adjacency(graph: Graph) -> sparse.csr_array:
 
 
 def normalized_adjacency(graph: Graph) -> sparse.csr_array:
+    """Return `normalized` of the graph's adjacency."""
+    return normalized(adjacency(graph))
+
+
+def normalized(matrix: sparse.csr_array) -> sparse.csr_array:
     """Return D^-1/2 A_hat D^-1/2, D being the row sums of A_hat = A + I (Kipf and Welling, ICLR 2017, eq. 2).
 
     A node that has a self loop already gets no second one.
     """
-    matrix = adjacency(graph)
     looped = matrix + sparse.diags_array((matrix.diagonal() == 0).astype(np.float64), format="csr")
     scale = sparse.diags_array(1 / np.sqrt(looped.sum(axis=1)))
     return (scale @ looped @ scale).tocsr()
 
 
 def mean_adjacency(graph: Graph) -> sparse.csr_array:
+    """Return `averaging` of the graph's adjacency."""
+    return averaging(adjacency(graph))
+
+
+def averaging(matrix: sparse.csr_array) -> sparse.csr_array:
     """Return D^-1 A, the weighted mean over in-neighbours, zero where there is none (Hamilton et al., NeurIPS 2017)."""
-    matrix = adjacency(graph)
     degree = matrix.sum(axis=1)
     return (sparse.diags_array(np.divide(1, degree, out=np.zeros_like(degree), where=degree > 0)) @ matrix).tocsr()

@@ -73,9 +73,11 @@ class Group:
         batch = self._batch(positions)
 
         def run_one(own: Tree, key: Tensor, state: Tree, message: Tree, public: Tree) -> Tree:
+            before = dict(leaves(state))
             client = Client(graph=batch.one(own), random=RandomStream(key), state=state, public=public)
             reply = step(client, message)
-            return {"state": client.state} | ({} if reply is None else {"reply": reply})
+            changed = {} if _same(before, dict(leaves(client.state))) else {"state": client.state}
+            return changed | ({} if reply is None else {"reply": reply})
 
         def run_all(inputs: Tree) -> Tree:
             mapped = torch.vmap(run_one, in_dims=(0, 0, 0 if states else None, None if shared else 0, None))
@@ -91,7 +93,8 @@ class Group:
             return _raised(error, call, names)
         if versions != _versions(message):
             return _edited(call, names)
-        self.states.set_some(positions, results["state"])
+        if "state" in results:
+            self.states.set_some(positions, results["state"])
         reply: Tree = results.get("reply")
         return reply
 
@@ -102,6 +105,11 @@ class Group:
             self._batches = {key: batch for key, batch in self._batches.items() if key == everyone}
             self._batches[positions] = Batch.of([self._graphs[position] for position in positions])
         return self._batches[positions]
+
+
+def _same(before: dict[str, Tensor], after: dict[str, Tensor]) -> bool:
+    """Tell whether the leaves of a state are what they were. What a step leaves alone costs nothing."""
+    return before.keys() == after.keys() and all(after[path] is leaf for path, leaf in before.items())
 
 
 def _versions(message: Tree) -> list[int]:

@@ -4,10 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedgraph_sim.engine.tree import Tree, leaves
+from fedgraph_sim.engine.tree import Tree
 
 SERVER = -1
 """The server's number in the columns `sender` and `receiver`."""
@@ -17,23 +18,42 @@ POSITION = 4
 """Bytes of the position, an int32, that goes with each non-zero value of a tensor that is sent sparse."""
 
 
+STANDS_FOR = "stands for"
+"""The key beside which the other leaves of a tree count as so many bytes."""
+
+
+def standing_for(tree: Tree, num_bytes: int, *, count: int | None = None) -> Tree:
+    """Return a part of a message that counts as `num_bytes`, whatever its own tensors take.
+
+    For what the parties would send in another form than the one that is computed with here, such as a matrix of which
+    only the factors are needed. With `count` the tensors, and so this number, have a leading client axis.
+    """
+    return {**tree, STANDS_FOR: torch.full(() if count is None else (count,), num_bytes)}
+
+
 def num_bytes(tree: Tree, *, sparse: bool = False) -> int:
     """Return the bytes of the tensors in one message.
 
     A tensor that may be sent `sparse` goes as its non-zero values and their positions where that takes fewer bytes.
     """
-    return sum(_num_bytes(leaf, sparse=sparse) for _, leaf in leaves(tree))
+    if isinstance(tree, dict):
+        if STANDS_FOR in tree:
+            return int(tree[STANDS_FOR])
+        return sum(num_bytes(part, sparse=sparse) for part in tree.values())
+    return 0 if tree is None else _num_bytes(tree, sparse=sparse)
 
 
 def num_bytes_each(tree: Tree, count: int, *, sparse: bool = False) -> NDArray[np.int64]:
     """Return the bytes of each of `count` messages whose leaves are stacked on a leading axis, or lists."""
     total = np.zeros(count, np.int64)
-    for _, leaf in leaves(tree):
-        if isinstance(leaf, Tensor) and not sparse:
-            total += _num_bytes(leaf[0], sparse=False)
-        else:
-            total += np.array([_num_bytes(part, sparse=sparse) for part in leaf], np.int64)
-    return total
+    if isinstance(tree, dict):
+        if STANDS_FOR in tree:
+            total += tree[STANDS_FOR].numpy(force=True)
+            return total
+        return sum((num_bytes_each(part, count, sparse=sparse) for part in tree.values()), total)
+    if isinstance(tree, Tensor) and not sparse:
+        return total + _num_bytes(tree[0], sparse=False)
+    return total if tree is None else total + np.array([_num_bytes(part, sparse=sparse) for part in tree], np.int64)
 
 
 def _num_bytes(tensor: Tensor, *, sparse: bool) -> int:

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
 
@@ -22,20 +23,47 @@ class Matrix(ABC):
     def __matmul__(self, dense: Tensor) -> Tensor:
         """Return the product [num_rows, width] with `dense` [num_columns, width]."""
 
+    @property
+    def entries(self) -> Tensor:
+        """Row and column of each entry [2, num_entries], -1 where a batch has filled up; not of every matrix."""
+        raise NotImplementedError
+
 
 class SparseMatrix(Matrix):
     """A constant sparse matrix [num_rows, num_columns] in float32.
 
     ``matrix @ dense`` is differentiable in `dense`; the matrix itself never has a gradient. Both directions are
-    products by rows, since the transpose is kept beside the matrix.
+    products by rows, since the transpose is kept beside the matrix. The matrix, which may be given as what returns it,
+    and what products need are made when they are first wanted: of thousands of clients few matrices are.
     """
 
-    def __init__(self, matrix: sparse.sparray, device: torch.device) -> None:
-        self.rows = _canonical(matrix)
-        self.columns = _canonical(self.rows.T)
+    def __init__(self, matrix: sparse.sparray | Callable[[], sparse.sparray], device: torch.device) -> None:
+        self._given = matrix
         self.device = device
-        self._forward = csr_tensor(self.rows, device)
-        self._backward = csr_tensor(self.columns, device)
+
+    @cached_property
+    def rows(self) -> sparse.csr_array:
+        """The matrix."""
+        return _canonical(self._given() if callable(self._given) else self._given)
+
+    @cached_property
+    def entries(self) -> Tensor:
+        """Row and column of each entry [2, num_entries]."""
+        rows, columns = self.rows.tocoo().coords
+        return torch.from_numpy(np.stack([rows, columns]).astype(np.int64)).to(self.device)
+
+    @cached_property
+    def columns(self) -> sparse.csr_array:
+        """The transpose."""
+        return _canonical(self.rows.T)
+
+    @cached_property
+    def _forward(self) -> Tensor:
+        return csr_tensor(self.rows, self.device)
+
+    @cached_property
+    def _backward(self) -> Tensor:
+        return csr_tensor(self.columns, self.device)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -92,6 +120,12 @@ class Blocks:
         """The blocks one below the other [num_clients * num_rows, num_columns]: for an operand that all share."""
         return self._laid_out([matrix.rows for matrix in self._matrices], self.num_rows, 0)
 
+    @cached_property
+    def entries(self) -> Tensor:
+        """Row and column of each client's entries [num_clients, 2, num_entries], filled up with -1."""
+        lists = [matrix.entries.T for matrix in self._matrices]
+        return pad_sequence(lists, batch_first=True, padding_value=-1).transpose(1, 2)
+
     def _laid_out(self, blocks: list[sparse.csr_array], num_rows: int, offset: int) -> Tensor:
         num_columns = offset * len(blocks) or self.num_columns
         offsets = [index * offset for index in range(len(blocks))]
@@ -124,6 +158,11 @@ class ClientBlock(Matrix):
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         return _block_product(dense, self._index, self._blocks, False)
+
+    @property
+    def entries(self) -> Tensor:
+        """Row and column of each entry [2, num_entries], filled up with -1."""
+        return self._blocks.entries.index_select(0, self._index.reshape(1)).squeeze(0)
 
 
 class _BlockProduct(torch.autograd.Function):

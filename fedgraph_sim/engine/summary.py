@@ -34,6 +34,7 @@ def summarize(job: Job, info: PartitionInfo, reports: list[RoundReport], ledger:
         "best_round": best.round if best else None,
         f"val_{metric}": _metrics(best).get(f"val_{metric}"),
         f"test_{metric}": _metrics(best).get(f"test_{metric}"),
+        "remarks": config.algorithm.remarks(rounds=len(reports), evaluations=len(evaluated)),
         "last": {"round": evaluated[-1].round, **_metrics(evaluated[-1])} if evaluated else {},
         "bytes": {
             "up": ledger.total("up", "train"),

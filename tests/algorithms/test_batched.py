@@ -46,33 +46,49 @@ def odd_clients(*, is_sparse: bool) -> list[Graph]:
     ]
 
 
+FIELDS = {"hidden": 16, "dropout": 0.5, "local_epochs": 2, "lr": 0.02}
 OPTIONS = {
     "all": {},
     "reset": {"fraction": 0.6, "optimizer_state": "reset"},
     "some": {"fraction": 0.6},
     "link": {"fraction": 0.6, "task": "link"},
+    "steps": {"fraction": 0.6, "batch_size": 4},
 }
+MODELS = [{"model": name} for name in ("gcn", "sage", "mlp")]
+
+
+def fits(kind, options):
+    """Tell whether an algorithm has all of the options, with these values."""
+    fields = kind.model_fields
+    own = [key for key in options if key != "fraction"]
+    return all(key in fields for key in own) and options.get("task", "node") in (
+        get_args(fields["task"].annotation) if "task" in fields else ["node"]
+    )
+
+
 CASES = [
-    pytest.param(name, options, id=f"{name}-{case}")
+    pytest.param(name, options | model, id="-".join([name, case, *model.values()]))
     for name, kind in ALGORITHMS.items()
     for case, options in OPTIONS.items()
-    if not kind.pooled and options.get("task", "node") in get_args(kind.model_fields["task"].annotation)
+    for model in (MODELS if "model" in kind.model_fields else [{}])
+    if not kind.pooled and fits(kind, options)
 ]
+LINKS = sparse.csr_array(np.ones((7, 7)) - np.eye(7))
 
 
 @pytest.mark.parametrize(("name", "options"), CASES)
-@pytest.mark.parametrize("model", ["gcn", "sage", "mlp"])
 @pytest.mark.parametrize("is_sparse", [True, False])
-def test_batched_equals_loop(name, model, is_sparse, options, make_federation, train):
-    fields = {"model": model, "hidden": 16, "dropout": 0.5, "local_epochs": 2, "lr": 0.02}
-    chosen = {key: value for key, value in options.items() if key != "fraction"}
-    algorithm = ALGORITHMS[name](**fields, **chosen)
+def test_batched_equals_loop(name, is_sparse, options, make_federation, train):
+    kind = ALGORITHMS[name]
+    fields = {key: value for key, value in (FIELDS | options).items() if key in kind.model_fields}
+    algorithm = kind(**fields)
     graphs = odd_clients(is_sparse=is_sparse)
     outcomes = []
     for batched in (False, True):
-        fed = make_federation(algorithm, graphs, fraction=options.get("fraction", 1.0), batched=batched)
+        fraction = options.get("fraction", 1.0)
+        fed = make_federation(algorithm, graphs, fraction=fraction, batched=batched, client_graph=LINKS)
         server = train(algorithm, fed, 4)
-        replies = fed.call(algorithm.evaluate)
+        replies = algorithm.ask_for_scores(fed, server)
         fed.settle()
         outcomes.append((brought(server), replies.tree, fed.ledger.table()))
     (loop, loop_scores, loop_ledger), (batched, batched_scores, batched_ledger) = outcomes

@@ -7,6 +7,7 @@ from fedgraph_sim.datasets.partitioners.column import Column
 from fedgraph_sim.datasets.partitioners.label_dirichlet import LabelDirichlet
 from fedgraph_sim.datasets.partitioners.louvain import Louvain
 from fedgraph_sim.datasets.partitioners.metis import Metis
+from fedgraph_sim.datasets.partitioners.node import Node
 from fedgraph_sim.datasets.partitioners.overlap import Overlap
 from fedgraph_sim.datasets.partitioners.random import Random
 from fedgraph_sim.datasets.partitioners.whole import Whole
@@ -150,3 +151,9 @@ def test_whole(karate):
     assert Whole().assign(karate, 1, seed=0)[0].tolist() == list(range(34))
     with pytest.raises(ConfigError, match="clients=2; set clients=1"):
         Whole().assign(karate, 2, seed=0)
+
+
+def test_node_gives_each_client_one_node(karate):
+    check_cover(Node().assign(karate, 34, seed=0), 34, 34)
+    with pytest.raises(ConfigError, match="makes 34 clients but clients=10; set clients=34"):
+        Node().assign(karate, 10, seed=0)

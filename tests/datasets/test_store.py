@@ -133,7 +133,7 @@ def test_prepare_reuses_only_the_same(tmp_path):
     assert len({store.folder for store, _ in others} | {first.folder}) == 5
 
 
-@pytest.mark.parametrize("file", ["info.json", "nodes.parquet", "whole_edges.parquet"])
+@pytest.mark.parametrize("file", ["info.json", "nodes.parquet", "whole_edges.parquet", "client_graph.parquet"])
 @pytest.mark.parametrize("damage", ["remove", "truncate", "replace"])
 def test_a_damaged_store_is_built_anew(tmp_path, file, damage):
     path = run(tmp_path)[0].folder / file
@@ -171,7 +171,7 @@ def test_errors_come_before_anything_is_written(tmp_path):
 FILES = ("nodes.parquet", "edges.parquet", "whole_nodes.parquet", "whole_edges.parquet")
 
 
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("file", [*FILES, "client_graph.parquet"])
 def test_garbage_inside_a_store_is_told(tmp_path, file):
     store = run(tmp_path)[0]
     content = bytearray((store.folder / file).read_bytes())
@@ -179,17 +179,24 @@ def test_garbage_inside_a_store_is_told(tmp_path, file):
         content[start : start + 8] = b"garbage!"
     (store.folder / file).write_bytes(content)
     with pytest.raises(ConfigError, match=r"the partition store .* is damaged \(.*\); delete it"):
-        PartitionStore(store.folder).whole() if "whole" in file else PartitionStore(store.folder).load([0, 1])
+        read_all(PartitionStore(store.folder))
 
 
-@pytest.mark.parametrize("file", FILES)
+def read_all(store):
+    store.load([0, 1])
+    store.whole()
+    store.client_graph()
+
+
+@pytest.mark.parametrize("file", [*FILES, "client_graph.parquet"])
 def test_files_of_another_store_are_told(make_graph, tmp_path, file):
     store = run(tmp_path)[0]
     graph = make_graph(99, [(97, 98)] * 2)
-    other = PartitionStore.create(tmp_path / "s", graph, nodes([0], range(1, 99)), **NAMES)
+    parts = nodes(range(98), [98], [97]) if file == "client_graph.parquet" else nodes([0], range(1, 99))
+    other = PartitionStore.create(tmp_path / "s", graph, parts, **NAMES)
     (store.folder / file).write_bytes((other.folder / file).read_bytes())
     with pytest.raises(ConfigError, match=r"the partition store .* is damaged \(.*\); delete it"):
-        PartitionStore(store.folder).whole() if "whole" in file else PartitionStore(store.folder).load([0, 1])
+        read_all(PartitionStore(store.folder))
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,17 @@ class Steps(Algorithm):
         client.state = {"calls": client.state.get("calls", torch.tensor(0)) + 1}
         return {"calls": client.state["calls"]}
 
+    @client_step(batched=True)
+    def count_inside(self, client, message):
+        if "inner" not in client.state:
+            client.state["inner"] = {"calls": client.graph.y.new_zeros(())}
+        client.state["inner"]["calls"] = client.state["inner"]["calls"] + 1
+        return {"calls": client.state["inner"]["calls"]}
+
+    @client_step(batched=True)
+    def look(self, client, message):
+        return {"calls": client.state["inner"]["calls"] + 0}
+
     @client_step
     def nothing(self, client, message):
         return None
@@ -113,3 +124,15 @@ def test_each_client_keeps_its_own_state_from_call_to_call(host):
 
 def test_a_step_may_reply_nothing(host):
     assert host.run(call("nothing")) is None
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_a_state_may_be_changed_in_place_or_left_alone(path_graphs, make_host, batched):
+    host = make_host(Steps(), [path_graphs[0]] * 3, batched=batched)
+    for number in range(1, 5):  # from the third time on a batched step is replayed
+        clients = (0, 1, 2) if number % 2 else (0, 2)
+        assert host.run(call("count_inside", clients=(0, 1, 2)))["calls"].tolist() == [number] * 3
+        assert host.run(call("look", clients=clients))["calls"].tolist() == [number] * len(clients)
+    kept = host._groups[0].states.some((0, 1, 2))["inner"]["calls"]
+    host.run(call("look", clients=(0, 1, 2)))
+    assert host._groups[0].states.some((0, 1, 2))["inner"]["calls"] is kept or not batched

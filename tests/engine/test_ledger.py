@@ -4,7 +4,8 @@ import torch
 
 from fedgraph_sim.algorithms.fedavg import FedAvg
 from fedgraph_sim.algorithms.local import Local
-from fedgraph_sim.engine.ledger import SERVER, Ledger, num_bytes, num_bytes_each
+from fedgraph_sim.engine.algorithm import client_step
+from fedgraph_sim.engine.ledger import SERVER, Ledger, num_bytes, num_bytes_each, standing_for
 
 
 def test_num_bytes_counts_every_tensor_by_its_type():
@@ -75,3 +76,28 @@ def test_local_training_sends_nothing(path_graphs, make_federation, train):
     fed = make_federation(algorithm, path_graphs)
     train(algorithm, fed, 2)
     assert fed.ledger.total("down", "train") + fed.ledger.total("up", "train") == 0
+
+
+def test_a_part_of_a_message_may_stand_for_another():
+    factors = {"u": torch.zeros(5), "v": torch.zeros(7)}
+    message = {"weights": torch.ones(1), "matrix": standing_for(factors, 4 * 5 * 7)}
+    assert num_bytes(message) == num_bytes(message, sparse=True) == 4 + 140
+    stacked = {"weights": torch.zeros(2, 3), "matrix": standing_for({"u": torch.zeros(2, 5)}, 140, count=2)}
+    assert num_bytes_each(stacked, 2).tolist() == [12 + 140, 12 + 140]
+
+
+class Factored(Local):
+    @client_step(batched=True)
+    def both_ways(self, client, message):
+        return {"back": standing_for({"u": message["there"]["u"] * 2}, 50)}
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_what_stands_for_another_travels_as_it_is(path_graphs, make_federation, batched):
+    algorithm = Factored(hidden=4)
+    fed = make_federation(algorithm, path_graphs, batched=batched)
+    for _ in range(3):
+        replies = fed.call_each(algorithm.both_ways, {"there": standing_for({"u": torch.ones(2, 4)}, 70, count=2)})
+        assert replies.stack("back")["u"].tolist() == [[2.0] * 4] * 2
+    fed.settle()
+    assert (fed.ledger.total("down", "setup"), fed.ledger.total("up", "setup")) == (3 * 2 * 70, 3 * 2 * 50)

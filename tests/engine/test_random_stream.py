@@ -78,3 +78,16 @@ def test_integers_are_the_same_for_one_and_for_many_clients():
     together = torch.vmap(lambda key, high: RandomStream(key).integers(50, high))(keys, highs)
     for key, high, drawn in zip(KEYS, highs, together, strict=True):
         assert torch.equal(stream(key).integers(60, high)[:50], drawn)
+
+
+def test_normal_draws_have_the_moments_and_tails_of_a_normal_distribution():
+    draws = RandomStream(torch.tensor(7)).normal((100, 1000)).double()
+    assert draws.shape == (100, 1000)
+    for power, expected in ((1, 0.0), (2, 1.0), (3, 0.0), (4, 3.0)):
+        assert float((draws**power).mean()) == pytest.approx(expected, abs=0.1)
+    for bound, share in ((1.0, 0.1587), (2.0, 0.02275), (3.0, 0.00135)):
+        for sign in (1, -1):
+            assert float((sign * draws > bound).double().mean()) == pytest.approx(share, rel=0.3)
+    lag = torch.corrcoef(torch.stack([draws.flatten()[1:], draws.flatten()[:-1]]))[0, 1]
+    assert abs(float(lag)) < 0.02
+    assert torch.isfinite(draws).all()
