@@ -80,9 +80,16 @@ class Algorithm(BaseModel, ABC):
     pooled: ClassVar[bool] = False
     """Whether one party holds the whole graph, as in a centralised reference run."""
     has_global_model: ClassVar[bool] = True
-    """Whether `global_model` exists, which the evaluation protocol ``global`` needs."""
+    """Whether `global_model` exists, which the evaluation protocol ``global`` asks for."""
+    lends_models: ClassVar[bool] = False
+    """Whether `lend` exists, so that ``global`` can judge every client's own model where there is no global one."""
 
     name: str
+
+    @property
+    def preparation_rounds(self) -> int:
+        """Number of rounds that come before those that a run asks for, and end without a model to be judged."""
+        return 0
 
     @property
     def metric(self) -> str:
@@ -122,4 +129,9 @@ class Algorithm(BaseModel, ABC):
 
     def global_model(self, server: Tree) -> Tree:
         """Return the message with which `evaluate` judges the server's model."""
+        raise NotImplementedError
+
+    @client_step
+    def lend(self, client: Client, message: None) -> Tree:
+        """Client step: return the client's own model, with which `evaluate` judges it elsewhere."""
         raise NotImplementedError

@@ -100,6 +100,22 @@ class Replies(Mapping[int, Tree]):
         self._apart = apart
         self._stacks: dict[str, Tree] = {}
 
+    @classmethod
+    def joined(cls, parts: "Sequence[Replies]") -> "Replies":
+        """Return the replies of several calls, one after another."""
+        ends = np.cumsum([len(part) for part in parts]).tolist()
+        moved = [
+            [end - len(part) + place for place in places]
+            for part, end in zip(parts, ends, strict=True)
+            for places in part._positions
+        ]
+        clients = tuple(client for part in parts for client in part.clients)
+        return cls(clients, [own for part in parts for own in part._parts], moved, apart=parts[0]._apart)
+
+    def of(self, clients: tuple[int, ...]) -> "Replies":
+        """Return the same replies as those of other clients."""
+        return Replies(clients, self._parts, self._positions, apart=self._apart)
+
     def receipt(self) -> Callable[[], Receipt]:
         """Return what waits for the clients and then tells what is known of their replies, without keeping these."""
         pending, positions, count = [part.receipt for part in self._parts], self._positions, len(self)
@@ -150,7 +166,13 @@ class Replies(Mapping[int, Tree]):
         """
         total = by.double().sum()
         assert total > 0, "the weights of a mean must not all be zero"
-        share = by.double() / total
+        return self._weighted_sum(key, by.double() / total)
+
+    def sum(self, key: str) -> Tree:
+        """Return sum_k leaf_k for every leaf under `key`; each place adds up its own clients, as for a mean."""
+        return self._weighted_sum(key, torch.ones(len(self), dtype=torch.double))
+
+    def _weighted_sum(self, key: str, share: Tensor) -> Tree:
         if self._apart:
             pending = [
                 part.weighted_sum(key, share[list(positions)])
