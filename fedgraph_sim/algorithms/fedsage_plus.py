@@ -32,7 +32,7 @@ class FedSagePlus(NeighborGeneration, FedSage):
 
     In a generator round client i sends z_v of a batch B_i and its generator H_i^g (never the encoder, nor features of a
     node) through the server to every other participant j. That one computes, for all nodes u of its own,
-    L_ij = alpha / |B_i| sum_v sum_p min_u ||H_i^g(z_v)^p - x_u||^2 (eq. 6) and returns the gradient with respect to the
+    L_ij = lambda_f alpha / |B_i| sum_v sum_p min_u ||H_i^g(z_v)^p - x_u||^2 (eq. 6) and returns the gradient with respect to the
     weights of H_i^g. The server adds these up; i takes one step with the sum and its own losses on B_i.
 
     What the exchange reveals: z_v is a function of v's features and neighbourhood, and is sent as it is; who knows the
@@ -127,7 +127,7 @@ class FedSagePlus(NeighborGeneration, FedSage):
         drawn = self.neighgen.draw(generator | judged, z, client.random.fold(0))
         target, is_there = self.targets_among(client.graph, drawn, len(z), client.random.fold(1))
         distances = squared_distances(drawn.features, client.graph.x, target)
-        loss = self.alpha * torch.where(is_there, distances, 0.0).sum() / len(z)
+        loss = self.lambda_f * self.alpha * torch.where(is_there, distances, 0.0).sum() / len(z)
         found = torch.autograd.grad(loss, list(judged.values()), allow_unused=True, materialize_grads=True)
         return {"gradient": dict(zip(judged, found, strict=True))}
 
