@@ -79,8 +79,13 @@ class Model(ABC):
                 return output
             h = torch.relu(output)
             if random is not None and self.dropout > 0:
-                h = dropout(h, self.dropout, random.fold(index))
+                h = self._dropped(h, own.num_nodes, random.fold(index))
         return h @ weights["head.weight"] + weights["head.bias"]
+
+    def _dropped(self, h: Tensor, num_nodes: int, random: RandomStream) -> Tensor:
+        """Apply dropout; rows after those of the graph's nodes have draws that do not depend on the nodes' padding."""
+        own = dropout(h[:num_nodes], self.dropout, random)
+        return own if len(h) == num_nodes else torch.cat([own, dropout(h[num_nodes:], self.dropout, random.fold(0))])
 
 
 class GCN(Model):
