@@ -18,7 +18,6 @@ from fedgraph_sim.algorithms.nn.models import Weights
 from fedgraph_sim.algorithms.nn.nearest import nearest, squared_distances
 from fedgraph_sim.algorithms.nn.neighgen import GENERATOR, Generated, part
 from fedgraph_sim.engine.algorithm import Client, client_step
-from fedgraph_sim.engine.client_axis import stack
 from fedgraph_sim.engine.federation import Federation
 from fedgraph_sim.engine.graph_tensors import GraphTensors
 from fedgraph_sim.engine.random_stream import RandomStream
@@ -32,8 +31,8 @@ class FedSagePlus(NeighborGeneration, FedSage):
 
     In a generator round client i sends z_v of a batch B_i and its generator H_i^g (never the encoder, nor features of a
     node) through the server to every other participant j. That one computes, for all nodes u of its own,
-    L_ij = lambda_f alpha / |B_i| sum_v sum_p min_u ||H_i^g(z_v)^p - x_u||^2 (eq. 6) and returns the gradient with respect to the
-    weights of H_i^g. The server adds these up; i takes one step with the sum and its own losses on B_i.
+    L_ij = lambda_f alpha / |B_i| sum_v sum_p min_u ||H_i^g(z_v)^p - x_u||^2 (eq. 6) and returns the gradient with
+    respect to the weights of H_i^g. The server adds these up; i takes one step with the sum and its own losses on B_i.
 
     What the exchange reveals: z_v is a function of v's features and neighbourhood, and is sent as it is; who knows the
     encoder, or enough pairs of z_v and features, may invert it. The generator is trained to make real features, of i's
@@ -86,15 +85,11 @@ class FedSagePlus(NeighborGeneration, FedSage):
     def generator_round(self, fed: Federation, server: Tree) -> Tree:
         """Let every participant's generator be judged by all others, and take a step with the sum of the gradients."""
         participants = fed.sample()
-        shared = fed.call(self.share, clients=participants)
+        shared = fed.call(self.share, clients=participants).keep()
         if len(participants) == 1:
             fed.call(self.improve, clients=participants)
-            return server
-        sums = []
-        for owner in participants:
-            others = tuple(client for client in participants if client != owner)
-            sums.append(fed.call(self.judge, shared[owner], clients=others).sum("gradient"))
-        fed.call_each(self.improve, stack(sums), clients=participants)
+        else:
+            fed.call_each(self.improve, fed.call_others(self.judge, shared), clients=participants)
         return server
 
     def shared_round(self, fed: Federation, server: Tree) -> Tree:
@@ -129,7 +124,7 @@ class FedSagePlus(NeighborGeneration, FedSage):
         distances = squared_distances(drawn.features, client.graph.x, target)
         loss = self.lambda_f * self.alpha * torch.where(is_there, distances, 0.0).sum() / len(z)
         found = torch.autograd.grad(loss, list(judged.values()), allow_unused=True, materialize_grads=True)
-        return {"gradient": dict(zip(judged, found, strict=True))}
+        return dict(zip(judged, found, strict=True))
 
     def targets_among(
         self, graph: GraphTensors, drawn: Generated, num_nodes: int, random: RandomStream

@@ -45,8 +45,8 @@ class Part(Protocol):
     def tree(self, key: str | None = None) -> Tree | StepFailure:
         """Bring the replies here, or the part `key` of them."""
 
-    def keep(self, key: str) -> Held:
-        """Let the place hold the part `key` of the replies."""
+    def keep(self, key: str | None = None) -> Held:
+        """Let the place hold the replies, or the part `key` of them."""
 
     def weighted_sum(self, key: str, weights: Tensor) -> Promise[Tree]:
         """Begin to compute sum_k weights_k leaf_k under `key` where the replies are."""
@@ -71,8 +71,8 @@ class Here:
         tree = self._tree if key is None else self._tree[key]
         return _diverged(tree, self._call) or tree
 
-    def keep(self, key: str) -> HeldHere:
-        """Hold a part of the replies."""
+    def keep(self, key: str | None = None) -> HeldHere:
+        """Hold the replies, or a part of them."""
         return HeldHere(self.tree(key))
 
     def weighted_sum(self, key: str, weights: Tensor) -> Promise[Tree]:
@@ -153,8 +153,8 @@ class Replies(Mapping[int, Tree]):
             self._stacks[key] = gather([_good(part.tree(key)) for part in self._parts], self._positions)
         return self._stacks[key]
 
-    def keep(self, key: str) -> Spread:
-        """Return the part `key` of all replies where they are."""
+    def keep(self, key: str | None = None) -> Spread:
+        """Return all replies, or the part `key` of them, where they are."""
         parts = [part.keep(key) for part in self._parts]
         return Spread(self.clients, parts, self._positions, apart=self._apart)
 
@@ -166,13 +166,7 @@ class Replies(Mapping[int, Tree]):
         """
         total = by.double().sum()
         assert total > 0, "the weights of a mean must not all be zero"
-        return self._weighted_sum(key, by.double() / total)
-
-    def sum(self, key: str) -> Tree:
-        """Return sum_k leaf_k for every leaf under `key`; each place adds up its own clients, as for a mean."""
-        return self._weighted_sum(key, torch.ones(len(self), dtype=torch.double))
-
-    def _weighted_sum(self, key: str, share: Tensor) -> Tree:
+        share = by.double() / total
         if self._apart:
             pending = [
                 part.weighted_sum(key, share[list(positions)])
