@@ -4,6 +4,7 @@ Exchange: set-up, as in FedSage. In a generator round, embeddings of a batch and
 up and go down to all others; their gradients come up, and the sum goes down. In a later round, as in FedSage.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -18,7 +19,7 @@ from fedgraph_sim.algorithms.nn.models import Weights
 from fedgraph_sim.algorithms.nn.nearest import nearest, squared_distances
 from fedgraph_sim.algorithms.nn.neighgen import GENERATOR, Generated, part
 from fedgraph_sim.engine.algorithm import Client, client_step
-from fedgraph_sim.engine.federation import Federation
+from fedgraph_sim.engine.federation import Federation, Task
 from fedgraph_sim.engine.graph_tensors import GraphTensors
 from fedgraph_sim.engine.random_stream import RandomStream
 from fedgraph_sim.engine.replies import Replies
@@ -60,6 +61,19 @@ class FedSagePlus(NeighborGeneration, FedSage):
     def preparation_rounds(self) -> int:
         """The generator rounds."""
         return 0 if self.mending == "none" else self.generator_rounds
+
+    def remarks(self, task: Task, places: Sequence[Sequence[int]]) -> Sequence[str]:
+        """Tell what a generator round costs: K^2 (|H^g| + |gradient|) for K clients, beside which z is nothing."""
+        if self.preparation_rounds == 0 or self.generator == "shared":
+            return ()
+        count, features = self.neighgen.generator_sizes(task.num_features)
+        num_clients, num_others = sum(map(len, places)), len(places) - 1
+        moved = 4 * num_clients**2 * (count + 2 * features)
+        stored = 4 * num_clients * ((count + features) * min(num_others, 1) + features * num_others)
+        return [
+            f"each generator round moves {moved / 1e9:.3g} GB in the simulated federation, {stored / 1e9:.3g} GB "
+            "through the object store; algorithm.widths and num_pred decide it"
+        ]
 
     def setup(self, fed: Federation) -> Tree:
         """Do as FedSage does; let all clients train their generators on their own."""

@@ -15,6 +15,7 @@ from rich.table import Table
 from fedgraph_sim.cli.run_folders import other_algorithms
 from fedgraph_sim.engine.checks import CONFIG_FILE
 from fedgraph_sim.engine.config import RunConfig
+from fedgraph_sim.engine.federation import Task
 from fedgraph_sim.engine.job import Job
 from fedgraph_sim.engine.launch import Run
 from fedgraph_sim.engine.report import Outcome, RoundReport, Started
@@ -63,6 +64,10 @@ def announce(run: Run, console: Console) -> None:
     console.print(
         "all clients in this process (inline)" if run.job.inline else run.job.placement.describe(), soft_wrap=True
     )
+    task = Task(num_features=info.num_features, num_classes=info.num_classes)
+    places = [range(info.num_clients)] if run.job.inline else run.job.placement.actors
+    for line in config.algorithm.remarks(task, places):
+        console.print(line, soft_wrap=True)
 
 
 def conclude(outcome: Outcome, job: Job, console: Console) -> None:

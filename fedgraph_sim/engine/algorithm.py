@@ -1,7 +1,7 @@
 """The interface of an algorithm: a server's round in straight lines, and the client steps that it calls."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import MethodType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
@@ -13,7 +13,7 @@ from fedgraph_sim.engine.random_stream import RandomStream
 from fedgraph_sim.engine.tree import Tree
 
 if TYPE_CHECKING:
-    from fedgraph_sim.engine.federation import Federation
+    from fedgraph_sim.engine.federation import Federation, Task
     from fedgraph_sim.engine.replies import Replies
 
 
@@ -100,6 +100,13 @@ class Algorithm(BaseModel, ABC):
     def predicts_links(self) -> bool:
         """Whether a client's links are examples (``graph.links``), and some are held out from its graph."""
         return False
+
+    def remarks(self, task: "Task", places: Sequence[Sequence[int]]) -> Sequence[str]:
+        """Return what a user wants to know before the run starts, such as what will be large; a line each.
+
+        `places` are the clients of each process that exchanges with others through Ray.
+        """
+        return ()
 
     @abstractmethod
     def setup(self, fed: "Federation") -> Tree:

@@ -8,6 +8,7 @@ from fedgraph_sim.algorithms.fedsage import FedSage
 from fedgraph_sim.algorithms.fedsage_plus import FedSagePlus
 from fedgraph_sim.algorithms.locsage_plus import LocSagePlus
 from fedgraph_sim.datasets.graph import Graph
+from fedgraph_sim.engine.federation import Task
 from fedgraph_sim.engine.random_stream import RandomStream
 from fedgraph_sim.seeds import keys_for, seed_for
 
@@ -24,8 +25,7 @@ SMALL = {
     "batch_size": 4,
     "sizes": (3, 2),
 }
-JUDGED = sum(rows * columns + columns for rows, columns in zip((LATENT, *WIDTHS), WIDTHS, strict=False))
-JUDGED += SLOTS * (WIDTHS[-1] * F + F)
+JUDGED = (4 * 5 + 5) + (5 * 3 + 3) + SLOTS * (3 * F + F)
 """Numbers in the feature generator."""
 COUNT = LATENT + 1
 """Numbers in what predicts how many neighbours are missing."""
@@ -110,6 +110,16 @@ def test_a_generator_round_is_in_the_ledger_message_by_message(graphs, make_fede
     train_rows = [row for row in fed.ledger.table().to_pylist() if row["kind"] == "train"]
     assert sum(row["bytes"] for row in train_rows) == 9 * upload + 9 * 4 * JUDGED
     assert {row["round"] for row in train_rows} == {1}
+
+
+def test_what_a_generator_round_costs_is_said_before(graphs, make_federation, train):
+    algorithm, task = FedSagePlus(), Task(num_features=1433, num_classes=7)
+    size = 4 * (128 * 256 + 256 + 256 * 2048 + 2048 + 5 * 2049 * 1433)  # fGen; dGen has 129 numbers
+    for places, moved, stored in (([[0, 1, 2]], 9 * 2 * size, 0), ([[0, 2], [1]], 9 * 2 * size, 3 * 2 * size)):
+        (line,) = algorithm.remarks(task, places)
+        assert f"moves {moved / 1e9:.3g} GB" in line
+        assert f"{stored / 1e9:.3g} GB through the object store" in line
+    assert not FedSagePlus(mending="none").remarks(task, [[0, 1]])
 
 
 def test_generator_rounds_come_first_and_then_all_graphs_are_mended(graphs, make_federation, train):

@@ -57,6 +57,12 @@ class NeighGen:
         own |= {"features.weight": torch.stack(heads), "features.bias": torch.zeros(self.num_pred, num_features)}
         return with_prefix(encoder, ENCODER) | with_prefix(own, GENERATOR)
 
+    def generator_sizes(self, num_features: int) -> tuple[int, int]:
+        """Return how many numbers there are in dGen and in fGen."""
+        widths = (self.latent, *self.widths)
+        hidden = sum(rows * columns + columns for rows, columns in pairwise(widths))
+        return self.latent + 1, hidden + self.num_pred * (widths[-1] + 1) * num_features
+
     def encode(self, weights: Weights, graph: GraphTensors) -> Tensor:
         """Return z [n, latent]."""
         return self.encoder(part(weights, ENCODER), graph)

@@ -54,3 +54,8 @@ def test_nobody_lacks_anything(generator):
     drawn = MODEL.draw(none, Z, RandomStream(torch.tensor(1)))
     assert drawn.owner.shape == (0,)
     assert drawn.features.shape == (0, 7)
+
+
+def test_sizes_are_those_of_the_weights(generator):
+    count = sum(leaf.numel() for name, leaf in generator.items() if name.startswith("count."))
+    assert MODEL.generator_sizes(7) == (count, sum(leaf.numel() for leaf in generator.values()) - count)
