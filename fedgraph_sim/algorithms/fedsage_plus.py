@@ -62,7 +62,7 @@ class FedSagePlus(NeighborGeneration, FedSage):
         """The generator rounds."""
         return 0 if self.mending == "none" else self.generator_rounds
 
-    def remarks(self, task: Task, places: Sequence[Sequence[int]]) -> Sequence[str]:
+    def notices(self, task: Task, places: Sequence[Sequence[int]]) -> Sequence[str]:
         """Tell what a generator round costs: K^2 (|H^g| + |gradient|) for K clients, beside which z is nothing."""
         if self.preparation_rounds == 0 or self.generator == "shared":
             return ()

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 from torch import Tensor
 
-from fedgraph_sim.algorithms.nn.mending import LayeredGraph, layered
+from fedgraph_sim.algorithms.nn.mending import layered
 from fedgraph_sim.algorithms.nn.models import SAGE, Model, Weights
 from fedgraph_sim.algorithms.nn.neighbors import neighbor_lists
 from fedgraph_sim.algorithms.nn.ordering import shuffled_ranks
@@ -88,5 +88,4 @@ class GraphSage(NodeClassifier):
 
     def logits(self, weights: Weights, graph: GraphTensors, random: RandomStream | None = None) -> Tensor:
         """Return logits [n, num_classes]; `random` is the dropout's stream in training."""
-        layers = graph.layers if isinstance(graph, LayeredGraph) else graph
-        return self.network(weights, layers, random)[: graph.num_nodes]
+        return self.network(weights, graph, random)[: graph.num_nodes]

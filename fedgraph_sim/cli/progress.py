@@ -66,7 +66,7 @@ def announce(run: Run, console: Console) -> None:
     )
     task = Task(num_features=info.num_features, num_classes=info.num_classes)
     places = [range(info.num_clients)] if run.job.inline else run.job.placement.actors
-    for line in config.algorithm.remarks(task, places):
+    for line in config.algorithm.notices(task, places):
         console.print(line, soft_wrap=True)
 
 

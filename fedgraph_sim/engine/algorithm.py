@@ -101,7 +101,7 @@ class Algorithm(BaseModel, ABC):
         """Whether a client's links are examples (``graph.links``), and some are held out from its graph."""
         return False
 
-    def remarks(self, task: "Task", places: Sequence[Sequence[int]]) -> Sequence[str]:
+    def notices(self, task: "Task", places: Sequence[Sequence[int]]) -> Sequence[str]:
         """Return what a user wants to know before the run starts, such as what will be large; a line each.
 
         `places` are the clients of each process that exchanges with others through Ray.

@@ -144,8 +144,7 @@ class Federation:
         this process: they go straight from place to place, and each place adds up the replies of its own clients.
         """
         sums = {}
-        for client in rows.clients:
-            row = rows.row(client)
+        for client, row in rows.each_row().items():
             others = tuple(other for other in rows.clients if other != client)
             assert others, f"{step.__name__}: there is no other client than {client}"
             sums[client] = self._deliver(step, others, shared=row).keep().total(at=row)

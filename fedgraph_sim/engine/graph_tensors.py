@@ -42,6 +42,10 @@ class GraphTensors:
         """Number of nodes n, padding included inside a batch."""
         return self.y.shape[0]
 
+    def at_layer(self, index: int) -> "GraphTensors":
+        """Return the graph that the layer `index` of a model sees: this one."""
+        return self
+
     @classmethod
     def of(cls, graph: Graph, device: torch.device, link_split: LinkSplit | None = None) -> "GraphTensors":
         """Move the arrays of `graph` to `device`; with a `link_split` its links are examples."""

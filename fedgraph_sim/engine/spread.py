@@ -100,6 +100,13 @@ class Spread:
         rows = self.rows([client])
         return rows.held.compute(one, rows.positions[0])
 
+    def each_row(self) -> dict[int, Held]:
+        """Return every client's row alone, in its place, for all other places to find."""
+        rows = {client: self.row(client) for client in self.clients}
+        for row in rows.values() if len(self._parts) > 1 else ():
+            row.offer()
+        return rows
+
     def total(self, at: Held) -> Held:
         """Let the place that holds `at` hold the sum of all rows; each place adds up its own first, if it may."""
         if self._apart:

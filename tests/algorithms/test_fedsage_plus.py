@@ -116,10 +116,10 @@ def test_what_a_generator_round_costs_is_said_before(graphs, make_federation, tr
     algorithm, task = FedSagePlus(), Task(num_features=1433, num_classes=7)
     size = 4 * (128 * 256 + 256 + 256 * 2048 + 2048 + 5 * 2049 * 1433)  # fGen; dGen has 129 numbers
     for places, moved, stored in (([[0, 1, 2]], 9 * 2 * size, 0), ([[0, 2], [1]], 9 * 2 * size, 3 * 2 * size)):
-        (line,) = algorithm.remarks(task, places)
+        (line,) = algorithm.notices(task, places)
         assert f"moves {moved / 1e9:.3g} GB" in line
         assert f"{stored / 1e9:.3g} GB through the object store" in line
-    assert not FedSagePlus(mending="none").remarks(task, [[0, 1]])
+    assert not FedSagePlus(mending="none").notices(task, [[0, 1]])
 
 
 def test_generator_rounds_come_first_and_then_all_graphs_are_mended(graphs, make_federation, train):

@@ -1,6 +1,7 @@
 """Impaired graphs: nodes are hidden on purpose, so that their neighbours know what they lack."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from fedgraph_sim.algorithms.nn.nearest import nearest, squared_distances
 from fedgraph_sim.algorithms.nn.ordering import shuffled_ranks
-from fedgraph_sim.engine.graph_tensors import GraphTensors
+from fedgraph_sim.engine.graph_tensors import GraphTensors, averaging
 from fedgraph_sim.engine.random_stream import RandomStream
 from fedgraph_sim.engine.sparse import SparseMatrix
 
@@ -46,9 +47,7 @@ class Impaired:
             return sparse.coo_array(entries, links.shape).tocsr()
 
         adjacency = matrix(seen)
-        total = adjacency.sum(axis=1)
-        share = sparse.diags_array(np.divide(1, total, out=np.zeros_like(total), where=total > 0))
-        mean = SparseMatrix((share @ adjacency).tocsr(), hidden.device)
+        mean = SparseMatrix(partial(averaging, adjacency), hidden.device)
         visible = replace(graph, adjacency=adjacency, mean_adjacency=mean, train_mask=graph.train_mask & ~hidden)
         return cls(graph=visible, hidden=hidden, missing=matrix(lost))
 

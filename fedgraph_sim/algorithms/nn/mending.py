@@ -19,6 +19,10 @@ class LayeredGraph(GraphTensors):
 
     layers: tuple[GraphTensors, ...]
 
+    def at_layer(self, index: int) -> GraphTensors:
+        """Return the graph that the layer `index` of a model sees."""
+        return self.layers[index]
+
 
 def layered(
     graph: GraphTensors, neighbors: Tree, sizes: Sequence[int], random: RandomStream | None, generated: Tree = None

@@ -4,7 +4,6 @@ Pure functions, because a step may run for one client or, under ``torch.vmap``, 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 
@@ -63,23 +62,20 @@ class Model(ABC):
         weights["head.bias"] = uniform((num_classes,), bound, generator)
         return weights
 
-    def __call__(
-        self, weights: Weights, graph: GraphTensors | Sequence[GraphTensors], random: RandomStream | None = None
-    ) -> Tensor:
+    def __call__(self, weights: Weights, graph: GraphTensors, random: RandomStream | None = None) -> Tensor:
         """Return logits [n, num_classes], or embeddings [n, hidden] where there is no head.
 
-        `graph` is one for all hidden layers, or one for each. `random` is the dropout's stream in training, None in
-        evaluation.
+        `random` is the dropout's stream in training, None in evaluation. Where layers see more nodes than the graph's
+        own n (see `GraphTensors.at_layer`), there are outputs for these, too, below the others.
         """
-        graphs = [graph] * self.num_layers if isinstance(graph, GraphTensors) else graph
-        h: Tensor | Matrix = graphs[0].x
-        for index, (name, own) in enumerate(zip(self.layers, graphs, strict=True)):
-            output = self.layer(name, weights, own, h)
+        h: Tensor | Matrix = graph.at_layer(0).x
+        for index, name in enumerate(self.layers):
+            output = self.layer(name, weights, graph.at_layer(index), h)
             if name == self.layers[-1] and not self.head:
                 return output
             h = torch.relu(output)
             if random is not None and self.dropout > 0:
-                h = self._dropped(h, own.num_nodes, random.fold(index))
+                h = self._dropped(h, graph.num_nodes, random.fold(index))
         return h @ weights["head.weight"] + weights["head.bias"]
 
     def _dropped(self, h: Tensor, num_nodes: int, random: RandomStream) -> Tensor:

@@ -38,7 +38,7 @@ def weights():
 def logits(graph, lists, sizes, generated, seed=0):
     tensors = GraphTensors.of(graph, CPU)
     seen = layered(tensors, lists, sizes, RandomStream(torch.tensor(seed)), generated)
-    return MODEL(weights(), seen.layers)[: tensors.num_nodes]
+    return MODEL(weights(), seen)[: tensors.num_nodes]
 
 
 def test_a_mended_graph_is_the_graph_with_its_new_nodes_linked_both_ways(graph, lists, features, make_graph):
