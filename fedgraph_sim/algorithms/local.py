@@ -16,6 +16,7 @@ class Local(NodeClassifier):
 
     summary: ClassVar[str] = "each client trains alone; no communication"
     has_global_model: ClassVar[bool] = False
+    lends_models: ClassVar[bool] = True
 
     name: Literal["local"] = "local"
 
@@ -34,3 +35,8 @@ class Local(NodeClassifier):
         """Go on training the own model."""
         self.fit(client, client.state["weights"])
         return None
+
+    @client_step
+    def lend(self, client: Client, message: None) -> Tree:
+        """Return the own model."""
+        return client.state["weights"]

@@ -1,6 +1,6 @@
 """What all algorithms that train one graph model share: parameters, local training and evaluation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 import torch
@@ -79,23 +79,27 @@ class NodeClassifier(Algorithm):
         """Return the model's logits, or a link predictor's embeddings; `random` is the dropout's stream in training."""
         return self.network(weights, graph, random)
 
+    def batches(self, client: Client, random: RandomStream) -> Iterator[tuple[GraphTensors, RandomStream]]:
+        """Yield, for each step of an epoch, the graph with the examples that it trains on, and its stream."""
+        yield client.graph, random
+
     def fit(self, client: Client, weights: Weights, penalty: Penalty | None = None) -> Weights:
         """Train `weights` for the local epochs on the task's loss (plus `penalty`), and keep the result as own model.
 
         A client with nothing to train on returns what it received: weight decay alone must not move a model.
         """
-        optimizer, objective, graph = self.optimizer, self.objective, client.graph
-        where = objective.train_mask(graph).any()
+        optimizer, objective = self.optimizer, self.objective
         moments = client.state["optimizer"] if self.optimizer_state == "keep" else optimizer.init(weights)
 
-        def loss(weights: Weights, epoch: int) -> Tensor:
-            random = client.random.fold(epoch)
+        def loss(weights: Weights, graph: GraphTensors, random: RandomStream) -> Tensor:
             value = objective.loss(self.logits(weights, graph, random), graph, random.fold(-1))  # layers count from 0
             return value if penalty is None else value + penalty(weights)
 
         for epoch in range(self.local_epochs):
-            gradients = torch.func.grad(loss)(weights, epoch)
-            weights, moments = optimizer.update(weights, gradients, moments, where=where)
+            for graph, random in self.batches(client, client.random.fold(epoch)):
+                gradients = torch.func.grad(loss)(weights, graph, random)
+                where = objective.train_mask(graph).any()
+                weights, moments = optimizer.update(weights, gradients, moments, where=where)
         client.state = client.state | {"weights": weights, "optimizer": moments}
         return weights
 

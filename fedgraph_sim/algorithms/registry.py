@@ -7,9 +7,14 @@ from fedgraph_sim.algorithms.fedmlp import FedMlp
 from fedgraph_sim.algorithms.fedper import FedPer
 from fedgraph_sim.algorithms.fedprox import FedProx
 from fedgraph_sim.algorithms.fedpub import FedPub
+from fedgraph_sim.algorithms.fedsage import FedSage
+from fedgraph_sim.algorithms.fedsage_plus import FedSagePlus
 from fedgraph_sim.algorithms.gcfl import Gcfl
 from fedgraph_sim.algorithms.gfl_appnp import GflAppnp
+from fedgraph_sim.algorithms.globsage import GlobSage
 from fedgraph_sim.algorithms.local import Local
+from fedgraph_sim.algorithms.locsage import LocSage
+from fedgraph_sim.algorithms.locsage_plus import LocSagePlus
 from fedgraph_sim.algorithms.majority import Majority
 from fedgraph_sim.algorithms.mlp import Mlp
 from fedgraph_sim.engine.algorithm import Algorithm
@@ -27,4 +32,9 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "fedmlp": FedMlp,
     "mlp": Mlp,
     "majority": Majority,
+    "fedsage": FedSage,
+    "fedsage_plus": FedSagePlus,
+    "locsage": LocSage,
+    "locsage_plus": LocSagePlus,
+    "globsage": GlobSage,
 }

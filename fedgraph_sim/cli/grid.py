@@ -38,14 +38,14 @@ class Method(BaseModel):
 class Published(BaseModel):
     """One table as printed: for each method a figure per recipe, in the unit of the paper.
 
-    `secondary` marks figures that another work than the paper and its code reports.
+    `secondary` marks figures that another work than the paper and its code reports; `runs` is None where nobody says.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     source: str
     secondary: bool
-    runs: int
+    runs: int | None = None
     recipes: tuple[str, ...]
     figures: dict[str, tuple[Figure, ...]]
 

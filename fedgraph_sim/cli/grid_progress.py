@@ -63,7 +63,7 @@ class Board:
     def __init__(self, cells: Sequence[Cell], console: Console) -> None:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         self._bars = Progress(*columns, console=console)
-        self._all = self._bars.add_task("rounds of all runs", total=sum(cell.config.rounds for cell in cells))
+        self._all = self._bars.add_task("rounds of all runs", total=sum(cell.config.num_rounds for cell in cells))
         self._each: dict[str, TaskID] = {}
         self._begin: dict[str, float] = {}
         self._num_cells = len(cells)
@@ -80,7 +80,7 @@ class Board:
     def started(self, cell: Cell) -> None:
         """Add a bar for a run."""
         self._begin[cell.name] = time.monotonic()
-        self._each[cell.name] = self._bars.add_task(cell.name, total=cell.config.rounds)
+        self._each[cell.name] = self._bars.add_task(cell.name, total=cell.config.num_rounds)
 
     def advanced(self, cell: Cell) -> None:
         """Count a round of a run."""

@@ -14,6 +14,8 @@ from rich.table import Table
 
 from fedgraph_sim.cli.run_folders import other_algorithms
 from fedgraph_sim.engine.checks import CONFIG_FILE
+from fedgraph_sim.engine.config import RunConfig
+from fedgraph_sim.engine.federation import Task
 from fedgraph_sim.engine.job import Job
 from fedgraph_sim.engine.launch import Run
 from fedgraph_sim.engine.report import Outcome, RoundReport, Started
@@ -27,7 +29,7 @@ def follow(run: Run, *, profile: bool = False) -> Outcome:
     console = Console(stderr=True, highlight=False)
     announce(run, console)
     bar = _bar(console)
-    task = bar.add_task("", total=run.job.config.rounds)
+    task = bar.add_task("", total=run.job.config.num_rounds)
     outcome: Outcome | None = None
     num_bytes = 0
     with stop_on_signal(run.stop, console), bar if console.is_terminal else nullcontext():
@@ -39,7 +41,7 @@ def follow(run: Run, *, profile: bool = False) -> Outcome:
                 line = f"{_scores(event)}  {human_bytes(num_bytes)} in all"
                 bar.update(task, advance=1, description=line)
                 if not console.is_terminal:
-                    text = f"round {event.round}/{run.job.config.rounds}  {line}  {event.seconds:.3f} s"
+                    text = f"round {event.round}/{run.job.config.num_rounds}  {line}  {event.seconds:.3f} s"
                     console.print(text, soft_wrap=True)
             else:
                 outcome = event
@@ -56,12 +58,16 @@ def announce(run: Run, console: Console) -> None:
     console.print(
         f"{config.algorithm.name} on {info.dataset}: {info.num_nodes} nodes, {info.num_edges} directed edges, "
         f"{info.num_classes} classes; {info.num_clients} client{'s' * (info.num_clients > 1)} by {info.partition}, "
-        f"{_percent(info.edges_lost, info.num_edges)} of the edges lost; {config.rounds} rounds",
+        f"{_percent(info.edges_lost, info.num_edges)} of the edges lost; {_rounds(config)}",
         soft_wrap=True,
     )
     console.print(
         "all clients in this process (inline)" if run.job.inline else run.job.placement.describe(), soft_wrap=True
     )
+    task = Task(num_features=info.num_features, num_classes=info.num_classes)
+    places = [range(info.num_clients)] if run.job.inline else run.job.placement.actors
+    for line in config.algorithm.notices(task, places):
+        console.print(line, soft_wrap=True)
 
 
 def conclude(outcome: Outcome, job: Job, console: Console) -> None:
@@ -163,7 +169,7 @@ def _bar(console: Console) -> Progress:
 
 def _scores(report: RoundReport) -> str:
     metrics = report.evaluation.metrics if report.evaluation is not None else {}
-    shown = [name for name in metrics if name.startswith(("val_", "test_")) and not name.endswith("_loss")]
+    shown = [name for name in metrics if name.startswith(("val_", "test_")) and not name.endswith("_loss")] or metrics
     return "  ".join(f"{name.replace('_', ' ')} {_number(metrics[name])}" for name in shown)
 
 
@@ -178,6 +184,11 @@ def _result_rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "bytes up, down", f"{human_bytes(traffic['up'])}, {human_bytes(traffic['down'])}"
     parts = ("startup", "start-up"), ("partition", "data and partition"), ("train", "training")
     yield "seconds", ", ".join(f"{seconds[key]:.1f} {name}" for key, name in parts)
+
+
+def _rounds(config: RunConfig) -> str:
+    before = config.algorithm.preparation_rounds
+    return f"{before} + {config.rounds} rounds" if before else f"{config.rounds} rounds"
 
 
 def _number(value: float | None) -> str:

@@ -1,7 +1,7 @@
 """The interface of an algorithm: a server's round in straight lines, and the client steps that it calls."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import MethodType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
@@ -13,7 +13,7 @@ from fedgraph_sim.engine.random_stream import RandomStream
 from fedgraph_sim.engine.tree import Tree
 
 if TYPE_CHECKING:
-    from fedgraph_sim.engine.federation import Federation
+    from fedgraph_sim.engine.federation import Federation, Task
     from fedgraph_sim.engine.replies import Replies
 
 
@@ -80,9 +80,16 @@ class Algorithm(BaseModel, ABC):
     pooled: ClassVar[bool] = False
     """Whether one party holds the whole graph, as in a centralised reference run."""
     has_global_model: ClassVar[bool] = True
-    """Whether `global_model` exists, which the evaluation protocol ``global`` needs."""
+    """Whether `global_model` exists, which the evaluation protocol ``global`` asks for."""
+    lends_models: ClassVar[bool] = False
+    """Whether `lend` exists, so that ``global`` can judge every client's own model where there is no global one."""
 
     name: str
+
+    @property
+    def preparation_rounds(self) -> int:
+        """Number of rounds that come before those that a run asks for, and end without a model to be judged."""
+        return 0
 
     @property
     def metric(self) -> str:
@@ -93,6 +100,13 @@ class Algorithm(BaseModel, ABC):
     def predicts_links(self) -> bool:
         """Whether a client's links are examples (``graph.links``), and some are held out from its graph."""
         return False
+
+    def notices(self, task: "Task", places: Sequence[Sequence[int]]) -> Sequence[str]:
+        """Return what a user wants to know before the run starts, such as what will be large; a line each.
+
+        `places` are the clients of each process that exchanges with others through Ray.
+        """
+        return ()
 
     @abstractmethod
     def setup(self, fed: "Federation") -> Tree:
@@ -122,4 +136,9 @@ class Algorithm(BaseModel, ABC):
 
     def global_model(self, server: Tree) -> Tree:
         """Return the message with which `evaluate` judges the server's model."""
+        raise NotImplementedError
+
+    @client_step
+    def lend(self, client: Client, message: None) -> Tree:
+        """Client step: return the client's own model, with which `evaluate` judges it elsewhere."""
         raise NotImplementedError

@@ -32,6 +32,7 @@ class Batch:
     normalized_adjacency: Blocks
     mean_adjacency: Blocks
     index: Tensor
+    num_train: int
     links: Links | None
     programs: Programs = field(default_factory=Programs)
 
@@ -56,6 +57,7 @@ class Batch:
             normalized_adjacency=Blocks([graph.normalized_adjacency for graph in graphs], square),
             mean_adjacency=Blocks([graph.mean_adjacency for graph in graphs], square),
             index=torch.arange(len(graphs), device=graphs[0].y.device),
+            num_train=max(graph.num_train for graph in graphs),
             links=Links.stack(links) if links else None,
         )
 
@@ -76,6 +78,7 @@ class Batch:
             test_mask=own["test"],
             normalized_adjacency=self.normalized_adjacency.of_client(index),
             mean_adjacency=self.mean_adjacency.of_client(index),
+            num_train=self.num_train,
             links=Links(**own["links"]) if "links" in own else None,
         )
 

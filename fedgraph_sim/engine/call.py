@@ -14,9 +14,9 @@ from fedgraph_sim.errors import RunError
 class Call:
     """One step for some clients, on its way to them.
 
-    `shared` is the same message for all; `each` has a leading client axis (or lists) in the order of `clients`, or is
-    the `Spread` value, then the `Rows` of a place, that holds them. The
-    random stream of a client is a function of `seed` and the client's number alone. `sparse`: see `Federation.call`.
+    `shared` is the same message for all, or what a place holds; `each` has a leading client axis (or lists) in the
+    order of `clients`, or is the `Spread` value, then the `Rows` of a place, that holds them. The random stream of a
+    client is a function of `seed` and the client's number alone. `sparse`: see `Federation.call`.
     """
 
     step: str

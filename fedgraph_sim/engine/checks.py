@@ -62,9 +62,10 @@ def check_writable(folder: Path) -> None:
 
 
 def check_protocol(config: RunConfig) -> None:
-    """Refuse to judge a global model where the algorithm has none."""
+    """Refuse to judge a model on the whole graph where the algorithm has none for it."""
     algorithm = config.algorithm
-    if config.evaluation.protocol == "global" and not algorithm.has_global_model and not algorithm.pooled:
+    has_model = algorithm.has_global_model or algorithm.lends_models or algorithm.pooled
+    if config.evaluation.protocol == "global" and not has_model:
         raise ConfigError(
             f"evaluation.protocol=global needs a global model, which {algorithm.name} has not; use local-mean"
         )
@@ -81,7 +82,7 @@ def check_training(config: RunConfig, store: PartitionStore) -> None:
         return
     if not any(num_train):
         raise ConfigError(f"no client has a training {what}; {remedy}, or choose another partition")
-    for number in range(1, config.rounds + 1):
+    for number in range(1, config.num_rounds + 1):
         chosen = sample(len(num_train), fraction=config.fraction, seed=config.seed, round=number)
         if not any(num_train[client] for client in chosen):
             raise ConfigError(

@@ -79,6 +79,11 @@ class InlineCohort:
 
     def run(self, call: Call) -> Replies:
         """Run the step here."""
+        if isinstance(call.shared, HeldHere):
+            message = call.shared.tree()
+            if isinstance(message, StepFailure):
+                raise message.error()
+            call = replace(call, shared=message)
         divided = shares(call, self._home)
         parts = []
         for share in divided:

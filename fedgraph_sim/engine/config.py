@@ -77,7 +77,7 @@ class EvaluationConfig(BaseModel):
         description='"local-mean": each client\'s own model on its own nodes or links, unweighted mean over clients; '
         '"local-weighted": the same, weighted by nodes or links; '
         "\"global\": the server's model on the union of the clients' nodes, or all links, in the whole, "
-        "unsplit graph",
+        "unsplit graph (where there is none, the mean over the clients' own models, if the algorithm lends them)",
     )
     every: int = Field(
         1,
@@ -113,6 +113,11 @@ class RunConfig(BaseModel):
     partition: SerializeAsAny[Partitioner]
     engine: EngineConfig = EngineConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
+
+    @property
+    def num_rounds(self) -> int:
+        """The number of all rounds: those of preparation, if the algorithm has some, and those asked for."""
+        return self.algorithm.preparation_rounds + self.rounds
 
     @property
     def partition_seed(self) -> int:

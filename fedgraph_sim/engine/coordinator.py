@@ -111,7 +111,7 @@ class Coordinator:
                 recorder.record(report, matrices)
                 self._seconds_recorder.append(time.perf_counter() - begin)
                 yield report
-            if len(self._reports) < self._job.config.rounds:
+            if len(self._reports) < self._job.config.num_rounds:
                 ending = _Ending(status="interrupted")
         except RunError as error:
             ending = _Ending(status="failed", error=str(error), details=error.details)
@@ -135,7 +135,7 @@ class Coordinator:
         server = config.algorithm.setup(fed)
         fed.settle()
         waiting: _Round | None = None
-        for number in range(1, config.rounds + 1):
+        for number in range(1, config.num_rounds + 1):
             if self._stop.is_set():
                 break
             begin = time.perf_counter()
@@ -151,7 +151,7 @@ class Coordinator:
                 yield from self._report(waiting, end=begin)
             waiting = current
             every = config.engine.checkpoint_every
-            due = every > 0 and (number % every == 0 or number == config.rounds)
+            due = every > 0 and (number % every == 0 or number == config.num_rounds)
             if due or time.perf_counter() - begin > SHORT_ROUND:
                 yield from self._report(waiting)
                 waiting = None
@@ -173,7 +173,7 @@ class Coordinator:
         seconds_compute = fed.settle().get("train", 0.0)
         bytes_up, bytes_down = ledger.total("up", "train") - up, ledger.total("down", "train") - down
         fed.begin(round=number, kind="eval")
-        evaluated = number % config.evaluation.every == 0 or number == config.rounds
+        evaluated = number % config.evaluation.every == 0 or number == config.num_rounds
         return server, _Round(
             number=number,
             participants=participants,

@@ -15,6 +15,7 @@ from fedgraph_sim.engine.config import Protocol
 from fedgraph_sim.engine.federation import Federation
 from fedgraph_sim.engine.graph_tensors import GraphTensors
 from fedgraph_sim.engine.host import ClientHost
+from fedgraph_sim.engine.ledger import SERVER
 from fedgraph_sim.engine.replies import Replies
 from fedgraph_sim.engine.tree import Tree
 
@@ -37,8 +38,9 @@ class Evaluator:
 
     ``local-mean``: (1/K) sum_k s_k / n_k over the K clients with n_k > 0, each judging its own model on its own nodes
     (or links) · ``local-weighted``: sum_k s_k / sum_k n_k of the same · ``global``: the server's model on the whole,
-    unsplit graph, at the nodes that some client holds (or on all links, also those that no client holds). (s_k, n_k)
-    are the sum and count that a client's `evaluate` step returns.
+    unsplit graph, at the nodes that some client holds (or on all links, also those that no client holds); where there
+    is no such model but clients lend theirs, the unweighted mean over these. (s_k, n_k) are the sum and count that the
+    `evaluate` step returns.
     """
 
     def __init__(
@@ -51,17 +53,26 @@ class Evaluator:
 
     def begin(self, fed: Federation, server: Tree) -> Replies:
         """Ask the clients, or the judge of the whole graph."""
-        if self._whole is None:
-            return self._algorithm.ask_for_scores(fed, server)
-        message = self._algorithm.global_model(server)
-        return self._whole.run(Call(step="evaluate", round=fed.round, seed=0, clients=(0,), shared=message))
+        algorithm = self._algorithm
+        if self._whole is None or fed.round <= algorithm.preparation_rounds:
+            return algorithm.ask_for_scores(fed, server)
+        if algorithm.has_global_model:
+            return self._judged(algorithm.global_model(server), fed.round, SERVER)
+        models = fed.call(algorithm.lend)
+        return Replies.joined([self._judged(model, fed.round, client) for client, model in models.items()])
+
+    def _judged(self, model: Tree, round: int, owner: int) -> Replies:
+        """Evaluate a model on the whole graph; the reply counts as its owner's."""
+        assert self._whole is not None
+        call = Call(step="evaluate", round=round, seed=0, clients=(SERVER,), shared=model)
+        return self._whole.run(call).of((owner,))
 
     def finish(self, replies: Replies) -> Evaluation:
         """Put the answers together."""
         pairs = {name: leaf.double().numpy() for name, leaf in replies.tree.items()}
         return Evaluation(
             metrics={name: self._reduce(pair) for name, pair in pairs.items()},
-            clients=replies.clients if self._whole is None else (),
+            clients=() if SERVER in replies.clients else replies.clients,
             values={name: ratio(pair) for name, pair in pairs.items()},
             counts={name: pair[:, 1].astype(np.int64) for name, pair in pairs.items()},
         )
@@ -69,7 +80,8 @@ class Evaluator:
     def _reduce(self, pair: NDArray[np.float64]) -> float | None:
         if not pair[:, 1].any():
             return None
-        if self._protocol == "local-mean":
+        lent = self._protocol == "global" and not self._algorithm.has_global_model
+        if self._protocol == "local-mean" or lent:
             return float(np.nanmean(ratio(pair)))
         return float(pair[:, 0].sum() / pair[:, 1].sum())
 
@@ -82,4 +94,4 @@ def ratio(pair: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _judge(algorithm: Algorithm, store: PartitionStore, link_split: LinkSplit | None) -> InlineCohort:
     graph = GraphTensors.of(store.whole(), torch.device("cpu"), link_split)
-    return InlineCohort(((0,),), (ClientHost(algorithm, {0: graph}),))
+    return InlineCohort(((SERVER,),), (ClientHost(algorithm, {SERVER: graph}),))

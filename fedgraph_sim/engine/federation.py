@@ -136,6 +136,20 @@ class Federation:
                 )
         return self._deliver(step, asked, each=messages, sparse=sparse)
 
+    def call_others(self, step: ClientStep, rows: Spread) -> Spread:
+        """Send each client's row to every other client of `rows`, run `step` there for each, and add the replies up.
+
+        Returns, for each client, the sum of what the others replied to its row, where the client lives. In the ledger K
+        clients get K - 1 messages each and send as many replies; the server does not see the rows, nor the replies, in
+        this process: they go straight from place to place, and each place adds up the replies of its own clients.
+        """
+        sums = {}
+        for client, row in rows.each_row().items():
+            others = tuple(other for other in rows.clients if other != client)
+            assert others, f"{step.__name__}: there is no other client than {client}"
+            sums[client] = self._deliver(step, others, shared=row).keep().total(at=row)
+        return rows.with_rows(sums)
+
     def spread(self, tree: Tree) -> Spread:
         """Return `tree` as the row of every client, for the server to change; this sends nothing."""
         return self._runner.spread(_checked(tree, "spread"))

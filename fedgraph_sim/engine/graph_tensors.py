@@ -19,7 +19,8 @@ class GraphTensors:
     """Tensors of one graph of n nodes.
 
     Shapes: `x` [n, num_features], dense or sparse; `y` [n], -1 where unknown; the three masks [n], boolean; the two
-    propagation matrices [n, n], row = target, see `normalized_adjacency` and `mean_adjacency`; `links` only where
+    propagation matrices [n, n], row = target, see `normalized_adjacency` and `mean_adjacency`; `num_train` is how many
+    nodes train, in a batch in the client that has most: what the number of steps may depend on; `links` only where
     links are predicted: those of validation and test are in neither matrix. Only outside of batches: `node_id` [n], the
     nodes' numbers in the whole graph, and `adjacency` [n, n] of edge weights, row = target.
     """
@@ -31,6 +32,7 @@ class GraphTensors:
     test_mask: Tensor
     normalized_adjacency: Matrix
     mean_adjacency: Matrix
+    num_train: int
     links: Links | None = None
     node_id: Tensor | None = None
     adjacency: sparse.csr_array | None = None
@@ -39,6 +41,10 @@ class GraphTensors:
     def num_nodes(self) -> int:
         """Number of nodes n, padding included inside a batch."""
         return self.y.shape[0]
+
+    def at_layer(self, index: int) -> "GraphTensors":
+        """Return the graph that the layer `index` of a model sees: this one."""
+        return self
 
     @classmethod
     def of(cls, graph: Graph, device: torch.device, link_split: LinkSplit | None = None) -> "GraphTensors":
@@ -58,6 +64,7 @@ class GraphTensors:
             test_mask=role == Role.TEST,
             normalized_adjacency=SparseMatrix(partial(normalized, links), device),
             mean_adjacency=SparseMatrix(partial(averaging, links), device),
+            num_train=graph.count(Role.TRAIN),
             links=examples,
             node_id=torch.from_numpy(graph.node_id).to(device),
             adjacency=links,

@@ -48,7 +48,7 @@ class RandomStream:
         return (halves <= round(probability * 65536) - 32769).reshape(shape)
 
     def integers(self, count: int, high: Tensor) -> Tensor:
-        """Return [count] int64, uniform in 0..high - 1; `high`, without dimensions, is from 1 to 2^40.
+        """Return [count] int64, uniform in 0..high - 1; `high`, without dimensions or [count], is from 1 to 2^40.
 
         The remainder of 62 random bits: of two numbers one is at most 2^-22 more likely than the other.
         """

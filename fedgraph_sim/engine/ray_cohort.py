@@ -40,7 +40,7 @@ class RemoteHost:
         return self.actor.ask.remote(method, *arguments)
 
     def begin(self, call: Call, shared: Any) -> "There":
-        """Ask for a step; `shared` refers to the message to all."""
+        """Ask for a step; `shared` refers to the message to all, or is what an actor holds."""
         each = call.each
         if isinstance(each, Rows):
             assert isinstance(each.held, HeldThere)
@@ -50,8 +50,15 @@ class RemoteHost:
         number = next(self.numbers)
         released = tuple(self.released)
         self.released.clear()
-        answer = self.ask("run", number, replace(call, shared=None, each=each), shared, released)
+        message = self.argument(shared)
+        answer = self.ask("run", number, replace(call, shared=None, each=each), message, released)
         return There(self, number, cache(partial(self.get, answer, when=f"round {call.round}, step {call.step}")))
+
+    def argument(self, value: Any) -> Any:
+        """Return what stands for `value` when this host is asked for something with it."""
+        if not isinstance(value, HeldThere):
+            return value
+        return Own(value.number) if value.host is self else value.shown
 
     def get(self, reference: Any, *, when: str) -> Any:
         """Wait for what `reference` refers to."""
@@ -81,8 +88,8 @@ class There:
             return to_tensors(answer.tree if key is None else answer.tree[key])
         return self._host.get(self._host.ask("tree", self._number, key), when="replies").tree()
 
-    def keep(self, key: str) -> "HeldThere":
-        """Let the actor hold a part of the replies."""
+    def keep(self, key: str | None = None) -> "HeldThere":
+        """Let the actor hold the replies, or a part of them."""
         held = HeldThere(self._host)
         self._host.ask("keep", held.number, key, self._number)
         return held
@@ -118,13 +125,8 @@ class HeldThere:
     def compute(self, function: Callable[..., Tree], *arguments: Any) -> "HeldThere":
         """Let the actor compute, with what other actors hold fetched from them."""
         result = HeldThere(self.host)
-        self.host.ask("compute", result.number, function, Own(self.number), *map(self._argument, arguments))
+        self.host.ask("compute", result.number, function, Own(self.number), *map(self.host.argument, arguments))
         return result
-
-    def _argument(self, argument: Any) -> Any:
-        if not isinstance(argument, HeldThere):
-            return argument
-        return Own(argument.number) if argument.host is self.host else argument.shown
 
     def tree(self) -> Tree | StepFailure:
         """Bring the tree here."""
@@ -155,7 +157,9 @@ class RayCohort:
 
     def run(self, call: Call) -> Replies:
         """Begin to run the step on all actors at once."""
-        shared = None if call.shared is None else ray.put(to_arrays(call.shared))
+        shared = call.shared
+        if shared is not None and not isinstance(shared, HeldThere):
+            shared = ray.put(to_arrays(shared))
         divided = shares(replace(call, shared=None), self._home)
         parts = [self._hosts[share.place].begin(share.call, shared) for share in divided]
         return Replies(call.clients, parts, [share.positions for share in divided], apart=self._apart)

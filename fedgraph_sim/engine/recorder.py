@@ -55,7 +55,10 @@ class Recorder:
         begin = time.monotonic()
         write_table(self._folder / "rounds.parquet", _round_rows(self._reports))
         if self._clients:
-            write_table(self._folder / "clients.parquet", pa.Table.from_batches(self._clients))
+            # Rounds may be measured by other names than those after them.
+            parts = [pa.Table.from_batches([batch]) for batch in self._clients]
+            table = pa.concat_tables(parts, promote_options="default")
+            write_table(self._folder / "clients.parquet", table)
         if self._matrices:
             write_table(self._folder / "matrices.parquet", pa.Table.from_batches(self._matrices))
         write_table(self._folder / "ledger.parquet", self._ledger.table())

@@ -45,8 +45,8 @@ class Part(Protocol):
     def tree(self, key: str | None = None) -> Tree | StepFailure:
         """Bring the replies here, or the part `key` of them."""
 
-    def keep(self, key: str) -> Held:
-        """Let the place hold the part `key` of the replies."""
+    def keep(self, key: str | None = None) -> Held:
+        """Let the place hold the replies, or the part `key` of them."""
 
     def weighted_sum(self, key: str, weights: Tensor) -> Promise[Tree]:
         """Begin to compute sum_k weights_k leaf_k under `key` where the replies are."""
@@ -71,8 +71,8 @@ class Here:
         tree = self._tree if key is None else self._tree[key]
         return _diverged(tree, self._call) or tree
 
-    def keep(self, key: str) -> HeldHere:
-        """Hold a part of the replies."""
+    def keep(self, key: str | None = None) -> HeldHere:
+        """Hold the replies, or a part of them."""
         return HeldHere(self.tree(key))
 
     def weighted_sum(self, key: str, weights: Tensor) -> Promise[Tree]:
@@ -99,6 +99,22 @@ class Replies(Mapping[int, Tree]):
         self._positions = positions
         self._apart = apart
         self._stacks: dict[str, Tree] = {}
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Replies]") -> "Replies":
+        """Return the replies of several calls, one after another."""
+        ends = np.cumsum([len(part) for part in parts]).tolist()
+        moved = [
+            [end - len(part) + place for place in places]
+            for part, end in zip(parts, ends, strict=True)
+            for places in part._positions
+        ]
+        clients = tuple(client for part in parts for client in part.clients)
+        return cls(clients, [own for part in parts for own in part._parts], moved, apart=parts[0]._apart)
+
+    def of(self, clients: tuple[int, ...]) -> "Replies":
+        """Return the same replies as those of other clients."""
+        return Replies(clients, self._parts, self._positions, apart=self._apart)
 
     def receipt(self) -> Callable[[], Receipt]:
         """Return what waits for the clients and then tells what is known of their replies, without keeping these."""
@@ -137,8 +153,8 @@ class Replies(Mapping[int, Tree]):
             self._stacks[key] = gather([_good(part.tree(key)) for part in self._parts], self._positions)
         return self._stacks[key]
 
-    def keep(self, key: str) -> Spread:
-        """Return the part `key` of all replies where they are."""
+    def keep(self, key: str | None = None) -> Spread:
+        """Return all replies, or the part `key` of them, where they are."""
         parts = [part.keep(key) for part in self._parts]
         return Spread(self.clients, parts, self._positions, apart=self._apart)
 

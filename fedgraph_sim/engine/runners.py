@@ -165,7 +165,7 @@ def run_all(plans: Sequence[Plan], num_runners: int | None) -> InThisProcess | O
 
     None is as many as CPUs, GPUs and memory take, or one in this process where there are only few rounds to run.
     """
-    few = num_runners is None and sum(plan.config.rounds for plan in plans) <= FEW_ROUNDS
+    few = num_runners is None and sum(plan.config.num_rounds for plan in plans) <= FEW_ROUNDS
     return InThisProcess(plans) if few or num_runners == 1 or len(plans) == 1 else OnRunners(plans, num_runners)
 
 

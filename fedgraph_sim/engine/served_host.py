@@ -65,8 +65,11 @@ class ServedHost:
         self._replies: dict[int, Here | StepFailure] = {}
         self._held: dict[int, Tree | StepFailure] = {}
 
-    def run(self, number: int, call: Call, shared: Tree, released: Sequence[int]) -> Answer | StepFailure:
-        """Run the step of `call` with its messages, arrays; `shared` is the message to all. Hold the replies."""
+    def run(self, number: int, call: Call, shared: Any, released: Sequence[int]) -> Answer | StepFailure:
+        """Run the step of `call` with its messages, arrays, and hold the replies.
+
+        `shared` is the message to all, or stands for what this or another host holds.
+        """
         for old in released:
             self._replies.pop(old, None)
             self._held.pop(old, None)
@@ -80,8 +83,11 @@ class ServedHost:
         self._replies[number] = here = Here(tree, whole, time.perf_counter() - begin)
         return self._answer(here, tree)
 
-    def _with_messages(self, call: Call, shared: Tree) -> Call | StepFailure:
-        call = replace(call, shared=to_tensors(shared))
+    def _with_messages(self, call: Call, shared: Any) -> Call | StepFailure:
+        message = self._value(shared) if isinstance(shared, Own | Shown) else to_tensors(shared)
+        if isinstance(message, StepFailure):
+            return message
+        call = replace(call, shared=message)
         if not isinstance(call.each, OwnRows):
             return replace(call, each=to_tensors(call.each))
         return with_rows(call, self._held[call.each.number], call.each.positions)
@@ -107,8 +113,8 @@ class ServedHost:
         share = torch.from_numpy(weights)
         return _shown(_of(self._replies[number], lambda here: here.weighted_sum(key, share)()))
 
-    def keep(self, number: int, key: str, replies: int) -> None:
-        """Hold a part of the replies under `number` of its own."""
+    def keep(self, number: int, key: str | None, replies: int) -> None:
+        """Hold replies, or a part of them, under `number` of their own."""
         self._held[number] = _of(self._replies[replies], lambda here: here.tree(key))
 
     def expand(self, number: int, tree: Tree, count: int) -> None:

@@ -4,10 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 
 from fedgraph_sim.engine.call import StepFailure
-from fedgraph_sim.engine.client_axis import gather, pick, put, weighted_sum
+from fedgraph_sim.engine.client_axis import gather, one, pick, put, weighted_sum
 from fedgraph_sim.engine.tree import Tree, tree_map
 
 
@@ -94,6 +95,32 @@ class Spread:
         (part,) = {part for part, _ in found}
         return Rows(held=self._parts[part], positions=[row for _, row in found])
 
+    def row(self, client: int) -> Held:
+        """Return one client's row alone, in its place."""
+        rows = self.rows([client])
+        return rows.held.compute(one, rows.positions[0])
+
+    def each_row(self) -> dict[int, Held]:
+        """Return every client's row alone, in its place, for all other places to find."""
+        rows = {client: self.row(client) for client in self.clients}
+        for row in rows.values() if len(self._parts) > 1 else ():
+            row.offer()
+        return rows
+
+    def total(self, at: Held) -> Held:
+        """Let the place that holds `at` hold the sum of all rows; each place adds up its own first, if it may."""
+        if self._apart:
+            return at.compute(added, *(part.compute(summed) for part in self._parts))
+        return at.compute(summed_in_order, self._positions, *self._parts)
+
+    def with_rows(self, rows: Mapping[int, Held]) -> "Spread":
+        """Return a spread value of other rows, one for each client, that are in the clients' places already."""
+        parts = [
+            part.compute(listed, *(rows[self.clients[position]] for position in places))
+            for part, places in zip(self._parts, self._positions, strict=True)
+        ]
+        return self._with(parts)
+
     def mix(self, matrix: Tensor) -> "Spread":
         """Return rows_i = sum_j matrix_ij row_j for every leaf, `matrix` [num_clients, num_clients].
 
@@ -147,6 +174,26 @@ def mixed_apart(_: Tree, matrix: Tensor, positions: Sequence[Sequence[int]], *pa
         return result.reshape(len(matrix), *leaves[0].shape[1:])
 
     return tree_map(total, *parts)
+
+
+def summed(tree: Tree) -> Tree:
+    """Return the sum of all rows."""
+    return tree_map(lambda leaf: leaf.sum(dim=0), tree)
+
+
+def summed_in_order(_: Tree, positions: Sequence[Sequence[int]], *parts: Tree) -> Tree:
+    """Return the sum of all rows after they have been put in order."""
+    return summed(gather(parts, positions))
+
+
+def added(_: Tree, *trees: Tree) -> Tree:
+    """Return the sum of trees."""
+    return tree_map(lambda *leaves: torch.stack(leaves).sum(dim=0) if len(leaves) > 1 else leaves[0], *trees)
+
+
+def listed(_: Tree, *trees: Tree) -> Tree:
+    """Return trees as rows, without a copy."""
+    return tree_map(lambda *leaves: list(leaves), *trees)
 
 
 def expanded(tree: Tree, count: int) -> Tree:

@@ -27,7 +27,7 @@ def summarize(job: Job, info: PartitionInfo, reports: list[RoundReport], ledger:
         "num_actors": 0 if job.inline else len(job.placement.actors),
         "clients_per_actor": max(len(clients) for clients in job.placement.actors),
         "rounds": len(reports),
-        "rounds_planned": config.rounds,
+        "rounds_planned": config.num_rounds,
         "seed": config.seed,
         "fraction": config.fraction,
         "protocol": config.evaluation.protocol,

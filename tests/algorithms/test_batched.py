@@ -55,15 +55,24 @@ OPTIONS = {
     "steps": {"fraction": 0.6, "batch_size": 4},
 }
 MODELS = [{"model": name} for name in ("gcn", "sage", "mlp")]
+SMALL = {"widths": (16, 8), "latent": 8, "num_pred": 2, "pretrain_steps": 2, "generator_batch": 6}
+OWN = {
+    "fedsage": {"batch_size": 8, "sizes": (3, 2)},
+    "locsage": {"batch_size": 8, "sizes": (3, 0)},
+    "fedsage_plus": {"batch_size": 8, "sizes": (3, 2), "generator_rounds": 2, "hide": 0.3, **SMALL},
+    "locsage_plus": {"batch_size": 8, "sizes": (3, 0), "hide": 0.3, **SMALL},
+}
+"""What makes an algorithm's defaults fit small graphs and few rounds."""
 
 
-def fits(kind, options):
-    """Tell whether an algorithm has all of the options, with these values."""
+def fits(kind, name, options):
+    """Tell whether an algorithm has all of the options, with these values, and does not have them anyway."""
     fields = kind.model_fields
-    own = [key for key in options if key != "fraction"]
-    return all(key in fields for key in own) and options.get("task", "node") in (
-        get_args(fields["task"].annotation) if "task" in fields else ["node"]
-    )
+    own = {key: value for key, value in options.items() if key != "fraction"}
+    if any(key not in fields or key in OWN.get(name, {}) for key in own if key != "task"):
+        return False
+    kinds = {key: get_args(fields[key].annotation) if key in fields else ("node",) for key in own}
+    return all(value in kinds[key] for key, value in own.items() if isinstance(value, str))
 
 
 CASES = [
@@ -71,7 +80,7 @@ CASES = [
     for name, kind in ALGORITHMS.items()
     for case, options in OPTIONS.items()
     for model in (MODELS if "model" in kind.model_fields else [{}])
-    if not kind.pooled and fits(kind, options)
+    if not kind.pooled and fits(kind, name, options | model)
 ]
 LINKS = sparse.csr_array(np.ones((7, 7)) - np.eye(7))
 
@@ -81,7 +90,7 @@ LINKS = sparse.csr_array(np.ones((7, 7)) - np.eye(7))
 def test_batched_equals_loop(name, is_sparse, options, make_federation, train):
     kind = ALGORITHMS[name]
     fields = {key: value for key, value in (FIELDS | options).items() if key in kind.model_fields}
-    algorithm = kind(**fields)
+    algorithm = kind(**fields | OWN.get(name, {}))
     graphs = odd_clients(is_sparse=is_sparse)
     outcomes = []
     for batched in (False, True):

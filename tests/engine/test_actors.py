@@ -169,6 +169,18 @@ def test_rows_that_stay_in_their_actors_are_mixed_as_inline(finish: Callable[...
     assert_equal_runs(finish("inline-loop", *exact, inline=True), finish("actors-loop", *exact))
 
 
+def test_generators_go_from_actor_to_actor_as_inline(finish: Callable[..., Path]) -> None:
+    fedsage = ("algorithm.name=fedsage_plus", "rounds=1", "algorithm.generator_rounds=2", "algorithm.widths=[16,400]")
+    fedsage += ("clients=5", "dataset.num_features=200", "fraction=0.8")
+    packed = (*fedsage, "engine.clients_per_actor=3")
+    assert_equal_runs(finish("inline", *packed, inline=True), finish("actors", *packed))
+    exact = (*fedsage, "engine.batched=false")
+    inline = finish("inline-loop", *exact, inline=True)
+    for clients_per_actor in (3, 1):
+        name = f"actors-loop-{clients_per_actor}"
+        assert_equal_runs(inline, finish(name, *exact, f"engine.clients_per_actor={clients_per_actor}"))
+
+
 def test_divergence_in_an_actor_names_client_and_round(start: Callable[..., Iterator[Event]]) -> None:
     *_, outcome = start("diverged", "algorithm.lr=1e6")
     assert isinstance(outcome, Outcome)

@@ -4,6 +4,7 @@ from collections import Counter
 
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 from fedgraph_sim.algorithms.fedavg import FedAvg
 from fedgraph_sim.cli.configuration import load_config
@@ -87,3 +88,31 @@ def test_rounds_are_the_same_waited_for_or_not(run, tmp_path, monkeypatch):
     (waited, ledger), (behind, ledger_behind) = tables
     assert waited.equals(behind)
     assert ledger.equals(ledger_behind)
+
+
+class Prepares(FedAvg):
+    """Does nothing in the first two rounds, and scores nothing then."""
+
+    @property
+    def preparation_rounds(self):
+        return 2
+
+    def round(self, fed, server):
+        return server if fed.round <= 2 else super().round(fed, server)
+
+    def ask_for_scores(self, fed, server):
+        return fed.call(self.prepared) if fed.round <= 2 else super().ask_for_scores(fed, server)
+
+    @client_step
+    def prepared(self, client, message):
+        return {"readiness": torch.ones(2)}
+
+
+def test_rounds_of_preparation_come_before_those_asked_for(run, tmp_path):
+    _, *reports, outcome = run(Prepares(hidden=8), rounds=3).events()
+    assert outcome.status == "completed"
+    assert [report.round for report in reports] == [1, 2, 3, 4, 5]
+    assert outcome.summary["rounds"] == outcome.summary["rounds_planned"] == 5
+    assert outcome.summary["best_round"] > 2
+    assert [report.evaluation.metrics.get("readiness") for report in reports] == [1, 1, None, None, None]
+    assert pq.read_table(tmp_path / "run" / "rounds.parquet")["bytes_up"].to_pylist()[:2] == [0, 0]

@@ -125,6 +125,49 @@ def test_one_party_with_everything_judges_its_own_model(graphs, make_federation)
     assert evaluation.clients == (0,)
 
 
+class Lender(Linked):
+    """Clients lend how many nodes they have; a node is right where its number is below that."""
+
+    has_global_model = False
+    lends_models = True
+
+    @client_step
+    def lend(self, client, message):
+        return {"number": torch.tensor(len(client.graph.y))}
+
+    @client_step
+    def evaluate(self, client, message):
+        right = client.graph.node_id < message["number"]
+        return {"test_accuracy": torch.stack([right.sum(), torch.tensor(len(right))]).float()}
+
+
+def test_global_judges_every_lent_model_on_the_whole_graph(make_graph, make_federation, tmp_path):
+    whole = make_graph(4, [(0, 1)], both_ways=True, role=roles(TEST, TEST, TEST, TEST))
+    store = PartitionStore.create(tmp_path / "s", whole, [np.array([0]), np.arange(1, 4)], dataset="d", partition="p")
+    parts = list(store.load((0, 1)).values())
+    evaluation, fed = evaluate("global", parts, make_federation, Lender(), store)
+    assert evaluation.metrics == {"test_accuracy": (1 / 4 + 3 / 4) / 2}
+    assert evaluation.clients == (0, 1)
+    assert evaluation.values["test_accuracy"].tolist() == [1 / 4, 3 / 4]
+    assert {row["kind"] for row in fed.ledger.table().to_pylist()} == {"eval"}
+
+
+class Preparing(Linked):
+    @property
+    def preparation_rounds(self):
+        return 1
+
+
+def test_in_rounds_of_preparation_clients_are_asked_whatever_the_protocol(
+    graphs, make_graph, make_federation, tmp_path
+):
+    whole = make_graph(4, [], role=roles(TEST, TEST, TEST, TEST))
+    store = PartitionStore.create(tmp_path / "s", whole, [np.arange(4)], dataset="d", partition="p")
+    evaluation, _ = evaluate("global", graphs, make_federation, Preparing(), store)
+    assert evaluation.metrics == {"test_accuracy": pytest.approx(4 / 5)}
+    assert evaluation.clients == (0, 1, 2)
+
+
 def test_ratio_of_nothing_is_not_a_number():
     values = ratio(np.array([[1.0, 2.0], [0.0, 0.0]]))
     assert values[0] == 0.5

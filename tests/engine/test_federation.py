@@ -27,6 +27,10 @@ class Adder(Algorithm):
         return {"sum": message["value"] + len(client.graph.y)}
 
     @client_step
+    def reply(self, client, message):
+        return message
+
+    @client_step
     def number(self, client, message):
         return {"bits": client.random.bits(2)}
 
@@ -199,3 +203,38 @@ def test_sample_is_uniform():
 def test_an_unmarked_method_is_no_step(adder, fed):
     with pytest.raises(TypeError, match="unmarked is not a client step; mark it with @client_step"):
         fed.call(adder.unmarked)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_rows_go_to_all_others_and_their_replies_are_added_up(adder, path_graphs, make_federation, apart):
+    graphs = [*path_graphs, path_graphs[1]]  # of 4, 3 and 3 nodes
+    fed = make_federation(adder, graphs, batched=apart)
+    rows = fed.call_each(adder.reply, {"value": torch.tensor([[1.0], [10.0], [100.0]])}).keep()
+    sums = fed.call_others(adder.add, rows)
+    assert sums.clients == (0, 1, 2)
+    replies = fed.call_each(adder.reply, sums.map(as_value, sums))
+    assert replies.tree["value"].tolist() == [[2 + 3 + 3], [20 + 4 + 3], [200 + 4 + 3]]
+    fed.settle()
+    down, up = (
+        [row for row in fed.ledger.table().to_pylist() if row["step"] == "add" and row[end] == SERVER]
+        for end in ("sender", "receiver")
+    )
+    assert [row["receiver"] for row in down] == [row["sender"] for row in up] == [1, 2, 0, 2, 0, 1]
+    assert [row["bytes"] for row in down] == [row["bytes"] for row in up] == [4] * 6
+
+
+def as_value(rows, _):
+    return {"value": rows["sum"]}
+
+
+def test_a_step_that_fails_for_anothers_row_ends_the_run(adder, fed):
+    rows = fed.call_each(adder.reply, {"value": torch.ones(2, 1)}).keep()
+    with pytest.raises(RunError, match="client 1, round 0, step fail: ZeroDivisionError: no luck"):
+        fed.call_others(adder.fail, rows)
+
+
+def test_alone_there_are_no_others(adder, path_graphs, make_federation):
+    fed = make_federation(adder, path_graphs[:1])
+    rows = fed.call_each(adder.reply, {"value": torch.ones(1, 1)}).keep()
+    with pytest.raises(AssertionError, match="no other client"):
+        fed.call_others(adder.add, rows)

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -115,3 +116,18 @@ def test_a_run_that_ends_before_its_first_round_has_files(tmp_path):
     assert pq.read_table(tmp_path / "rounds.parquet").num_rows == 0
     assert not (tmp_path / "clients.parquet").exists()
     assert not (tmp_path / "matrices.parquet").exists()
+
+
+def test_rounds_that_are_measured_otherwise_share_the_tables(tmp_path):
+    before = replace(EVALUATION, metrics={"count_loss": 3.0}, values={"count_loss": np.array([2.0, 4.0])})
+    before = replace(before, counts={"count_loss": np.array([1, 1])})
+    recorder = Recorder(tmp_path, Ledger())
+    recorder.record(report(1, before))
+    recorder.record(report(2, EVALUATION))
+    recorder.close({})
+    for table in ("rounds", "clients"):
+        columns = pq.read_table(tmp_path / f"{table}.parquet").to_pydict()
+        count = len(columns["round"]) // 2
+        assert columns["count_loss"][count:] == [None] * count
+        assert columns["val_accuracy"][:count] == [None] * count
+        assert columns["val_accuracy"][count] == 0.25

@@ -42,6 +42,20 @@ def test_mix_is_the_same_to_the_bit_for_every_packing_unless_apart():
     assert all(other.equal(first) for other in others)
 
 
+@pytest.mark.parametrize("apart", [False, True])
+def test_rows_are_added_up_in_one_place(positions, apart):
+    spread = spread_of(ROWS, positions, apart=apart)
+    total = spread.total(at=spread.row(5)).tree()
+    assert total["w"].tolist() == ROWS["w"].sum(dim=0).tolist()
+    assert total["b"].tolist() == 10
+
+
+def test_new_rows_take_the_places_of_old_ones(positions):
+    spread = spread_of(ROWS, positions)
+    rows = {client: HeldHere({"v": torch.tensor([float(client)])}) for client in spread.clients}
+    assert [float(row) for row in spread.with_rows(rows).tree()["v"]] == [7, 1, 5, 3]
+
+
 def test_put_replaces_the_rows_of_some_clients_only(positions):
     everyone = spread_of(ROWS, positions)
     new = {name: -leaf[[1, 3]] for name, leaf in ROWS.items()}
@@ -72,7 +86,9 @@ def test_rows_are_found_in_their_place(positions):
 def test_what_could_not_be_computed_ends_the_run_where_it_is_wanted(positions):
     failure = Call(step="train", round=3, seed=0, clients=(1,)).failure("client 1", "went wrong")
     parts = [HeldHere(failure), *(HeldHere(pieces) for pieces in [ROWS] * (len(positions) - 1))]
-    mixed = Spread((7, 1, 5, 3), parts, positions, apart=True).mix(MATRIX)
+    spread = Spread((7, 1, 5, 3), parts, positions, apart=True)
+    assert isinstance(spread.total(at=spread.row(5)).tree(), StepFailure)
+    mixed = spread.mix(MATRIX)
     assert all(isinstance(part.tree(), StepFailure) for part in mixed._parts)
     with pytest.raises(RunError, match="client 1, round 3, step train: went wrong"):
         mixed.tree()

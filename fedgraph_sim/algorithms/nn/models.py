@@ -21,15 +21,21 @@ Weights = dict[str, Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class Model(ABC):
-    """Three layers: two hidden ones, each followed by ReLU and dropout, and a linear head; or two layers and no head.
+    """Hidden layers, each followed by ReLU and dropout, and a linear head; or hidden layers and no head.
 
-    `hidden` is the width of both hidden layers; `dropout` the probability that an entry is dropped in training. Without
-    a `head` the outputs are those of the second layer, before ReLU: embeddings of the nodes.
+    `hidden` is the width of the `num_layers` hidden layers; `dropout` the probability that an entry is dropped in
+    training. Without a `head` the outputs are those of the last layer, before ReLU: embeddings of the nodes.
     """
 
     hidden: int = 128
     dropout: float = 0.5
     head: bool = True
+    num_layers: int = 2
+
+    @property
+    def layers(self) -> list[str]:
+        """The names of the hidden layers: conv1, conv2, ..."""
+        return [f"conv{number}" for number in range(1, self.num_layers + 1)]
 
     @abstractmethod
     def layer(self, name: str, weights: Weights, graph: GraphTensors, h: Tensor | Matrix) -> Tensor:
@@ -46,8 +52,8 @@ class Model(ABC):
     def init(self, num_features: int, num_classes: int, generator: torch.Generator) -> Weights:
         """Draw weights: Glorot-uniform hidden matrices, zero biases, and a head uniform in +-1/sqrt(hidden)."""
         weights: Weights = {}
-        for name, width in (("conv1", num_features), ("conv2", self.hidden)):
-            for part, shape in self.layer_shapes(width).items():
+        for name in self.layers:
+            for part, shape in self.layer_shapes(self.hidden if weights else num_features).items():
                 weights[f"{name}.{part}"] = glorot(shape, generator) if len(shape) == 2 else torch.zeros(shape)
         if not self.head:
             return weights
@@ -59,21 +65,27 @@ class Model(ABC):
     def __call__(self, weights: Weights, graph: GraphTensors, random: RandomStream | None = None) -> Tensor:
         """Return logits [n, num_classes], or embeddings [n, hidden] where there is no head.
 
-        `random` is the dropout's stream in training, None in evaluation.
+        `random` is the dropout's stream in training, None in evaluation. Where layers see more nodes than the graph's
+        own n (see `GraphTensors.at_layer`), there are outputs for these, too, below the others.
         """
-        h: Tensor | Matrix = graph.x
-        for index, name in enumerate(("conv1", "conv2")):
-            output = self.layer(name, weights, graph, h)
-            if name == "conv2" and not self.head:
+        h: Tensor | Matrix = graph.at_layer(0).x
+        for index, name in enumerate(self.layers):
+            output = self.layer(name, weights, graph.at_layer(index), h)
+            if name == self.layers[-1] and not self.head:
                 return output
             h = torch.relu(output)
             if random is not None and self.dropout > 0:
-                h = dropout(h, self.dropout, random.fold(index))
+                h = self._dropped(h, graph.num_nodes, random.fold(index))
         return h @ weights["head.weight"] + weights["head.bias"]
+
+    def _dropped(self, h: Tensor, num_nodes: int, random: RandomStream) -> Tensor:
+        """Apply dropout; rows after those of the graph's nodes have draws that do not depend on the nodes' padding."""
+        own = dropout(h[:num_nodes], self.dropout, random)
+        return own if len(h) == num_nodes else torch.cat([own, dropout(h[num_nodes:], self.dropout, random.fold(0))])
 
 
 class GCN(Model):
-    """H' = A_hat H W + b with A_hat = D^-1/2 (A + I) D^-1/2, twice, then a head (Kipf and Welling, ICLR 2017)."""
+    """H' = A_hat H W + b with A_hat = D^-1/2 (A + I) D^-1/2, then a head (Kipf and Welling, ICLR 2017)."""
 
     def layer_shapes(self, width: int) -> dict[str, tuple[int, ...]]:
         """Return one matrix and one bias."""
@@ -89,7 +101,7 @@ class GCN(Model):
 
 
 class SAGE(Model):
-    """H' = H W_self + (D^-1 A) H W_neighbour + b, twice, then a head (Hamilton et al., NeurIPS 2017, mean)."""
+    """H' = H W_self + (D^-1 A) H W_neighbour + b, then a head (Hamilton et al., NeurIPS 2017, mean)."""
 
     def layer_shapes(self, width: int) -> dict[str, tuple[int, ...]]:
         """Return the matrices of a node itself and of its neighbours' mean, and one bias."""
@@ -106,7 +118,7 @@ class SAGE(Model):
 
 
 class MLP(Model):
-    """H' = H W + b, twice, then a head: a classifier that sees no edges."""
+    """H' = H W + b, then a head: a classifier that sees no edges."""
 
     def layer_shapes(self, width: int) -> dict[str, tuple[int, ...]]:
         """Return one matrix and one bias."""
