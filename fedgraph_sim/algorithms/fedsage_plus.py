@@ -93,7 +93,8 @@ class FedSagePlus(NeighborGeneration, FedSage):
         if fed.round <= self.preparation_rounds:
             return self.shared_round(fed, server) if self.generator == "shared" else self.generator_round(fed, server)
         if self.mending != "none" and fed.round == self.preparation_rounds + 1:
-            fed.call(self.mend, server.pop("neighgen", None))
+            fed.call(self.mend, server.get("neighgen"))
+            server = {name: leaf for name, leaf in server.items() if name != "neighgen"}
         return super().round(fed, server)
 
     def generator_round(self, fed: Federation, server: Tree) -> Tree:

@@ -83,7 +83,7 @@ def test_bad_values_are_named(invoke, tmp_path, assignment, message):
         (["--seed", "1", *set_options("seed.x=3")], "seed.x=3: seed is a value, not a table"),
         (["--dataset", "folder"], "dataset.path: field required"),
         (["--dataset", "folder", *set_options("dataset.path=away")], "nodes.parquet cannot be read"),
-        (["--algorithm", "local", *set_options("evaluation.protocol=global")], "which local has not; use local-mean"),
+        (["--algorithm", "fedpub", *set_options("evaluation.protocol=global")], "which fedpub has not; use local-mean"),
         (["--partition", "column"], "the data set has no client column"),
         (["missing.toml"], "'missing.toml' does not exist"),
         (["."], "is a directory"),
