@@ -86,10 +86,9 @@ class NeighGen:
         for number in range(1, len(self.widths) + 1):
             h = torch.relu(h @ generator[f"hidden{number}.weight"] + generator[f"hidden{number}.bias"])
         owners = [(rank[:, slot] < wanted).nonzero().flatten() for slot in range(self.num_pred)]
-        features = [
-            torch.tanh(h[owner] @ generator["features.weight"][slot] + generator["features.bias"][slot])
-            for slot, owner in enumerate(owners)
-        ]
+        # Unbound at once: the gradient of a slot taken by itself is as large as that of all.
+        heads = zip(generator["features.weight"].unbind(), generator["features.bias"].unbind(), strict=True)
+        features = [torch.tanh(h[owner] @ weight + bias) for owner, (weight, bias) in zip(owners, heads, strict=True)]
         return Generated(owner=torch.cat(owners), features=torch.cat(features))
 
 
