@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from fedgraph_sim.datasets import preprocess, raw
 from fedgraph_sim.datasets.graph import Graph
+from fedgraph_sim.errors import ConfigError
 
 
 def _absolute(path: Path) -> Path:
@@ -58,6 +59,11 @@ class Dataset(BaseModel):
         Raises `ConfigError` where the raw files are missing or unusable.
         """
         graph = self.read(data_dir, cache_dir)
+        if graph.client_graph is not None and self.largest_component:
+            raise ConfigError(
+                f"dataset.largest_component=true, but the nodes of {self.name} are samples, which no edges join; set it"
+                " to false"
+            )
         if self.undirected:
             graph = preprocess.symmetrize(graph)
         graph = preprocess.with_self_loops(graph) if self.self_loops else preprocess.without_self_loops(graph)
