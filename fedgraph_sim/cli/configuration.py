@@ -1,14 +1,12 @@
 """From a TOML file, flags and --set to a validated configuration; errors name the key, the value and a way out."""
 
 import json
-import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import platformdirs
 from pydantic import BaseModel, ValidationError
 
 from fedgraph_sim.algorithms.registry import ALGORITHMS
@@ -66,11 +64,6 @@ def resolve(raw: Table) -> RunConfig:
         return RunConfig.model_validate(tables, strict=True)
     except ValidationError as error:
         raise _one_sentence(error, "") from error
-
-
-def cache_folder() -> Path:
-    """Return where partitions and downloads are kept: FEDGRAPH_CACHE, or the user's cache folder."""
-    return Path(os.environ.get("FEDGRAPH_CACHE") or platformdirs.user_cache_dir("fedgraph-sim")).absolute()
 
 
 def _renamed(key: str, table: Any, name: str) -> Table:

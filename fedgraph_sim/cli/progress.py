@@ -19,9 +19,10 @@ from fedgraph_sim.engine.federation import Task
 from fedgraph_sim.engine.job import Job
 from fedgraph_sim.engine.launch import Run
 from fedgraph_sim.engine.report import Outcome, RoundReport, Started
+from fedgraph_sim.remote.client import RemoteRun
 
 
-def follow(run: Run, *, profile: bool = False) -> Outcome:
+def follow(run: Run | RemoteRun, *, profile: bool = False) -> Outcome:
     """Start `run`, show every round on standard error, and the results on standard output when it has ended.
 
     With `profile` the results say where a round's time went.
@@ -52,7 +53,7 @@ def follow(run: Run, *, profile: bool = False) -> Outcome:
     return outcome
 
 
-def announce(run: Run, console: Console) -> None:
+def announce(run: Run | RemoteRun, console: Console) -> None:
     """Say what is about to run, and where."""
     config, info = run.job.config, run.info
     console.print(
@@ -199,7 +200,7 @@ def _percent(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f} %" if whole else "none"
 
 
-def _device_line(event: Started, run: Run) -> str:
+def _device_line(event: Started, run: Run | RemoteRun) -> str:
     devices = {host.device for host in event.hosts}
     line = f"devices: {', '.join(sorted(devices))}"
     if run.job.config.engine.batched:

@@ -1,20 +1,20 @@
 """``fedgraph-sim run``."""
 
+import os
 import time
 from pathlib import Path
 
 import click
 
-from fedgraph_sim.cli.options import data_options
+from fedgraph_sim.cli.options import data_dir_option, run_options
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
 
 
 @click.command()
-@data_options
-@click.option("--algorithm", metavar="A", help="Algorithm; see `fedgraph-sim algorithms`.  [default: fedpub]")
-@click.option("--rounds", metavar="R", type=int, help="Number of rounds.  [default: 100]")
+@run_options
+@data_dir_option
 @click.option(
     "--out",
     metavar="DIR",
@@ -23,10 +23,14 @@ INTERRUPTED = 130
     show_default=True,
     help="Folder of run folders.",
 )
-@click.option("--name", metavar="NAME", help="Name of the run's folder.  [default: time, algorithm and data set]")
-@click.option("--force", is_flag=True, help="Replace a run folder that exists.")
+@click.option(
+    "--store",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A partition that was made before, perhaps elsewhere: the folder that `fedgraph-sim partition` tells.",
+)
+@click.option("--address", metavar="A", help="Ray cluster to join: auto, HOST:PORT or ray://HOST:PORT.")
 @click.option("--inline", is_flag=True, help="Run in this process, without Ray: for a debugger; equal results.")
-@click.option("--profile", is_flag=True, help="Show at the end where a round's time went.")
 @click.pass_context
 def run(
     ctx: click.Context,
@@ -35,6 +39,8 @@ def run(
     assignments: tuple[str, ...],
     data_dir: Path | None,
     out: Path,
+    store: Path | None,
+    address: str | None,
     name: str | None,
     force: bool,
     inline: bool,
@@ -57,17 +63,29 @@ def run(
     started = time.time()
     from rich.console import Console
 
-    from fedgraph_sim.cli.configuration import cache_folder, load_config
+    from fedgraph_sim.cli.configuration import load_config
     from fedgraph_sim.cli.progress import follow
     from fedgraph_sim.engine.checks import check_run_name
-    from fedgraph_sim.engine.launch import Folders, prepare_run
+    from fedgraph_sim.engine.launch import Folders, Run, cache_folder, prepare_run
+    from fedgraph_sim.remote.client import RemoteRun, prepare_remote_run
 
     config = load_config(file, flags, assignments)
     name = name or time.strftime(f"%Y%m%d-%H%M%S-{config.algorithm.name}-{config.dataset.name}")
     check_run_name(name)
-    folders = Folders(run=(out / name).absolute(), cache=cache_folder(), data=data_dir and data_dir.absolute())
+    folders = Folders(
+        run=(out.expanduser() / name).absolute(),
+        cache=cache_folder(),
+        data=data_dir and data_dir.absolute(),
+        store=store and store.absolute(),
+    )
+    address = address or os.environ.get("RAY_ADDRESS", "")
     with Console(stderr=True).status("loading the data" if inline else "loading the data, starting Ray"):
-        prepared = prepare_run(config, folders, inline=inline, force=force, started=started)
+        if address.startswith("ray://") and not inline:
+            prepared: Run | RemoteRun = prepare_remote_run(
+                config, folders, force=force, started=started, address=address
+            )
+        else:
+            prepared = prepare_run(config, folders, inline=inline, force=force, started=started, address=address)
     outcome = follow(prepared, profile=profile)
     if outcome.status == "failed":
         ctx.exit(1)

@@ -71,6 +71,17 @@ def check_protocol(config: RunConfig) -> None:
         )
 
 
+def check_store(config: RunConfig, store: PartitionStore) -> None:
+    """Refuse a partition store that is damaged, or that was made of something else than `config` says."""
+    if not store.is_complete():
+        raise ConfigError(f"--store {store.folder} holds no whole partition; `fedgraph-sim partition` tells its folder")
+    found = (store.info.dataset, store.info.partition, store.info.num_clients)
+    wanted = (config.dataset.name, config.partition.name, config.clients)
+    if found != wanted:
+        shown = [f"{dataset} by {partition} into {count}" for dataset, partition, count in (found, wanted)]
+        raise ConfigError(f"--store {store.folder} holds {shown[0]} clients, but the run asks for {shown[1]}")
+
+
 def check_training(config: RunConfig, store: PartitionStore) -> None:
     """Refuse a run with a round in which no participant has anything to train on."""
     if config.link_split is None:

@@ -1,6 +1,7 @@
 """From a configuration to a run: everything that can be wrong is found before anything is written or started."""
 
 import json
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import platformdirs
 import tomli_w
 
 from fedgraph_sim.datasets.partition_info import PartitionInfo
@@ -18,6 +20,7 @@ from fedgraph_sim.engine.checks import (
     CONFIG_FILE,
     check_protocol,
     check_run_folder,
+    check_store,
     check_training,
 )
 from fedgraph_sim.engine.config import RunConfig
@@ -30,15 +33,28 @@ from fedgraph_sim.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class Folders:
-    """Where a run finds and leaves files; all absolute. `data` holds raw data sets, if the user has them."""
+    """Where a run finds and leaves files; all absolute.
+
+    `data` holds raw data sets, if the user has them; `store` is a partition that was made before, perhaps elsewhere.
+    """
 
     run: Path
     cache: Path
     data: Path | None
+    store: Path | None = None
+
+
+def cache_folder() -> Path:
+    """Return where partitions and downloads are kept: FEDGRAPH_CACHE, or the user's cache folder."""
+    return Path(os.environ.get("FEDGRAPH_CACHE") or platformdirs.user_cache_dir("fedgraph-sim")).absolute()
 
 
 def load_partition(config: RunConfig, folders: Folders) -> tuple[PartitionStore, bool]:
     """Return the store of the configured partition, made now if need be, and whether it was there already."""
+    if folders.store is not None:
+        store = PartitionStore(folders.store)
+        check_store(config, store)
+        return store, True
     return prepare(
         config.dataset,
         config.split,
@@ -50,10 +66,12 @@ def load_partition(config: RunConfig, folders: Folders) -> tuple[PartitionStore,
     )
 
 
-def prepare_run(config: RunConfig, folders: Folders, *, inline: bool, force: bool, started: float) -> "Run":
+def prepare_run(
+    config: RunConfig, folders: Folders, *, inline: bool, force: bool, started: float, address: str | None = None
+) -> "Run":
     """Check everything, load and partition the data, connect to Ray unless `inline`, and decide the placement.
 
-    `started` is the epoch second at which the user's command began.
+    `started` is the epoch second at which the user's command began, `address` that of a Ray cluster to join.
 
     Raises:
         ConfigError: for whatever the user can mend; the run's folder has not been touched then.
@@ -64,7 +82,7 @@ def prepare_run(config: RunConfig, folders: Folders, *, inline: bool, force: boo
     with ThreadPoolExecutor(1) as pool:
         # The data are read and partitioned while Ray's own processes start.
         timed = pool.submit(_timed_partition, config, folders)
-        nodes = [this_machine()] if inline else _connect()
+        nodes = [this_machine()] if inline else _connect(address)
         store, seconds_partition = timed.result()
     check_training(config, store)
     job = Job(
@@ -171,10 +189,10 @@ def _timed_partition(config: RunConfig, folders: Folders) -> tuple[PartitionStor
     return store, time.perf_counter() - begin
 
 
-def _connect() -> list[Node]:
+def _connect(address: str | None) -> list[Node]:
     from fedgraph_sim.engine.cluster import connect
 
-    return connect()
+    return connect(address)
 
 
 def _placement(info: PartitionInfo, config: RunConfig, nodes: list[Node]) -> Placement:

@@ -6,12 +6,13 @@ from importlib.metadata import version
 from statistics import median
 from typing import Any
 
+from fedgraph_sim import __version__
 from fedgraph_sim.datasets.partition_info import PartitionInfo
 from fedgraph_sim.engine.job import Job
 from fedgraph_sim.engine.ledger import Ledger
 from fedgraph_sim.engine.report import RoundReport
 
-PACKAGES = ("fedgraph-sim", "torch", "torch-geometric", "ray", "pymetis", "numpy", "pyarrow")
+PACKAGES = ("torch", "torch-geometric", "ray", "pymetis", "numpy", "pyarrow")
 
 
 def summarize(job: Job, info: PartitionInfo, reports: list[RoundReport], ledger: Ledger) -> dict[str, Any]:
@@ -42,8 +43,14 @@ def summarize(job: Job, info: PartitionInfo, reports: list[RoundReport], ledger:
             "setup": ledger.total("up", "setup") + ledger.total("down", "setup"),
             "eval": ledger.total("up", "eval") + ledger.total("down", "eval"),
         },
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+        "versions": versions(),
     }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what decides a run's numbers."""
+    others = {name: version(name) for name in PACKAGES}
+    return {"python": platform.python_version(), "fedgraph-sim": __version__} | others
 
 
 def summary_of_reports(job: Job, info: PartitionInfo, reports: list[RoundReport], *, error: str) -> dict[str, Any]:
