@@ -26,12 +26,13 @@ def doctor(address: str | None, clients: int, assignments: tuple[str, ...]) -> N
     from fedgraph_sim.cli.catalog import table_console
     from fedgraph_sim.cli.configuration import load_config
     from fedgraph_sim.engine.cluster import connect
-    from fedgraph_sim.engine.machines import machines, this_process
     from fedgraph_sim.engine.placement import capacity, place
 
     engine = load_config(None, {}, assignments).engine
     with Console(stderr=True).status("starting Ray" if address is None else "asking the cluster"):
         nodes = connect(address)
+        from fedgraph_sim.engine.machines import machines, this_process  # imports Ray, which `connect` prepares
+
         found = machines(nodes)
     console = table_console()
     console.print(_table(found))
