@@ -48,7 +48,7 @@ def run_missing(results: GridResults, folders: Folders, jobs: int | None) -> End
                 board.started(cell)
             elif isinstance(event, RoundReport):
                 board.advanced(cell)
-            else:
+            elif isinstance(event, Outcome):
                 if event.status == "completed":
                     results.add(cell, event.summary)
                 elif event.status == "failed":

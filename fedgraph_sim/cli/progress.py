@@ -18,7 +18,7 @@ from fedgraph_sim.engine.config import RunConfig
 from fedgraph_sim.engine.federation import Task
 from fedgraph_sim.engine.job import Job
 from fedgraph_sim.engine.launch import Run
-from fedgraph_sim.engine.report import Outcome, RoundReport, Started
+from fedgraph_sim.engine.report import Outcome, RolledBack, RoundReport, Started
 from fedgraph_sim.remote.client import RemoteRun
 
 
@@ -40,10 +40,14 @@ def follow(run: Run | RemoteRun, *, profile: bool = False) -> Outcome:
             elif isinstance(event, RoundReport):
                 num_bytes += event.bytes_up + event.bytes_down
                 line = f"{_scores(event)}  {human_bytes(num_bytes)} in all"
-                bar.update(task, advance=1, description=line)
+                bar.update(task, completed=event.round, description=line)
                 if not console.is_terminal:
                     text = f"round {event.round}/{run.job.config.num_rounds}  {line}  {event.seconds:.3f} s"
                     console.print(text, soft_wrap=True)
+            elif isinstance(event, RolledBack):
+                num_bytes = event.num_bytes
+                bar.update(task, completed=event.round)
+                console.print(f"{event.reason}; replaced, and back to round {event.round}", soft_wrap=True)
             else:
                 outcome = event
     assert outcome is not None

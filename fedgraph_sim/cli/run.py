@@ -29,6 +29,12 @@ INTERRUPTED = 130
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="A partition that was made before, perhaps elsewhere: the folder that `fedgraph-sim partition` tells.",
 )
+@click.option(
+    "--resume",
+    metavar="RUN",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Go on with the unfinished run in this folder, from its latest checkpoint.",
+)
 @click.option("--address", metavar="A", help="Ray cluster to join: auto, HOST:PORT or ray://HOST:PORT.")
 @click.option("--inline", is_flag=True, help="Run in this process, without Ray: for a debugger; equal results.")
 @click.pass_context
@@ -40,6 +46,7 @@ def run(
     data_dir: Path | None,
     out: Path,
     store: Path | None,
+    resume: Path | None,
     address: str | None,
     name: str | None,
     force: bool,
@@ -51,6 +58,9 @@ def run(
 
     FILE may be recipe:NAME, a file of the package; see `fedgraph-sim recipes`. Without anything: FED-PUB on a graph
     that is generated on the spot, whose communities differ in what their features mean, one for each of 10 clients.
+
+    --resume takes everything from the run's folder, but data, which --data-dir or --store name again. The results are
+    those of a run that was never interrupted; with engine.batched on another number of CPUs up to rounding.
 
     At the end, other runs in --out that differ from it in the algorithm alone are shown beside it.
 
@@ -65,10 +75,13 @@ def run(
 
     from fedgraph_sim.cli.configuration import load_config
     from fedgraph_sim.cli.progress import follow
-    from fedgraph_sim.engine.checks import check_run_name
+    from fedgraph_sim.engine.checks import CONFIG_FILE, check_resumes, check_run_name
     from fedgraph_sim.engine.launch import Folders, Run, cache_folder, prepare_run
     from fedgraph_sim.remote.client import RemoteRun, prepare_remote_run
 
+    if resume is not None:
+        check_resumes(resume, file=file, name=name, force=force, assignments=assignments, **flags)
+        file, out, name = resume / CONFIG_FILE, resume.absolute().parent, resume.absolute().name
     config = load_config(file, flags, assignments)
     name = name or time.strftime(f"%Y%m%d-%H%M%S-{config.algorithm.name}-{config.dataset.name}")
     check_run_name(name)
@@ -80,12 +93,20 @@ def run(
     )
     address = address or os.environ.get("RAY_ADDRESS", "")
     with Console(stderr=True).status("loading the data" if inline else "loading the data, starting Ray"):
-        if address.startswith("ray://") and not inline:
+        if address.startswith("ray://") and not inline and resume is None:
             prepared: Run | RemoteRun = prepare_remote_run(
                 config, folders, force=force, started=started, address=address
             )
         else:
-            prepared = prepare_run(config, folders, inline=inline, force=force, started=started, address=address)
+            prepared = prepare_run(
+                config,
+                folders,
+                inline=inline,
+                started=started,
+                force=force,
+                resume=resume is not None,
+                address=address,
+            )
     outcome = follow(prepared, profile=profile)
     if outcome.status == "failed":
         ctx.exit(1)

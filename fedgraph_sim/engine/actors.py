@@ -5,6 +5,7 @@ Ray does not look into: the coordinator's process starts the hosts before it imp
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import ray
@@ -37,13 +38,14 @@ class CoordinatorActor:
 
     def __init__(self, job: list[Any], num_hosts: int, cpus: float, gpus: float) -> None:
         actor: Any = ray.remote(num_cpus=cpus, num_gpus=gpus)(HostActor)
-        hosts = [actor.remote(job, place) for place in range(num_hosts)]
+        start = partial(actor.remote, job)
+        hosts = [start(place) for place in range(num_hosts)]
 
         from fedgraph_sim.engine.coordinator import Coordinator
         from fedgraph_sim.engine.ray_cohort import RayCohort
 
         read: Job = ray.get(job[0])
-        self._cohort = RayCohort(read, hosts)
+        self._cohort = RayCohort(read, hosts, start)
         self._coordinator = Coordinator(read, self._cohort)
 
     def run(self) -> "Iterator[Event]":

@@ -1,7 +1,9 @@
 """What is checked before anything is written or started; each failure is a ConfigError of one sentence."""
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -59,6 +61,20 @@ def check_writable(folder: Path) -> None:
         raise ConfigError(f"cannot create {folder}: {parent} is a file; choose another folder")
     if not os.access(parent, os.W_OK | os.X_OK):
         raise ConfigError(f"cannot write to {folder}: no permission for {parent}; choose another folder")
+
+
+def check_resumes(folder: Path, **given: Any) -> None:
+    """Refuse to go on in a folder that is no unfinished run's, or as another run than it holds."""
+    if changed := [key for key, value in given.items() if value]:
+        raise ConfigError(f"--resume takes all but the data from {folder}; leave out {', '.join(changed)}")
+    if not (folder / CONFIG_FILE).is_file():
+        raise ConfigError(f"--resume {folder}: not a run folder (it has no {CONFIG_FILE})")
+    try:
+        status = json.loads((folder / "summary.json").read_bytes())["status"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    if status == "completed":
+        raise ConfigError(f"--resume {folder}: the run is complete; its results are there")
 
 
 def check_protocol(config: RunConfig) -> None:

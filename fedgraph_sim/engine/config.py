@@ -42,8 +42,16 @@ class EngineConfig(BaseModel):
     checkpoint_every: int = Field(
         0,
         ge=0,
-        description="rounds between checkpoints, the last round always being one; 0: no checkpoints",
+        description="rounds between checkpoints, from which a run goes on when an actor dies, or with `run --resume`; "
+        "the last round is always one; 0: no checkpoints",
         json_schema_extra={"unit": "rounds"},
+    )
+    step_timeout: float = Field(
+        0,
+        ge=0,
+        description="seconds without an answer after which the clients of an actor are taken to hang, and the run "
+        "ends; 0: never",
+        json_schema_extra={"unit": "s"},
     )
 
     @field_validator("clients_per_actor")

@@ -63,6 +63,8 @@ class Federation:
         self.fraction = fraction
         self.ledger = ledger
         self._runner = runner
+        self.published: Tree = None
+        """What clients see now, for checkpoints."""
         self._unsettled: list[tuple[str, Callable[[], float]]] = []
         self._matrices: dict[str, ClientMatrix] = {}
         self.begin(round=0, kind="setup")
@@ -94,6 +96,7 @@ class Federation:
         receivers = np.array(self.clients if clients is None else clients, np.int64)
         sizes = np.full(len(receivers), num_bytes(_checked(tree, "publish")), np.int64)
         self._numbered("publish")(sender=SERVER, receiver=receivers, num_bytes=sizes)
+        self.published = tree
         self._runner.publish(tree)
 
     def record(self, name: str, matrix: Tensor, *, clients: Sequence[int]) -> None:
@@ -103,6 +106,20 @@ class Federation:
         """
         values = matrix.numpy(force=True).astype(np.float32)
         self._matrices[name] = ClientMatrix(name=name, round=self.round, clients=tuple(clients), values=values)
+
+    def restore(self, public: Tree, matrices: Sequence[ClientMatrix]) -> None:
+        """Go back to what was published and recorded at a checkpoint; the coordinator does this, algorithms do not."""
+        self.begin(round=0, kind="setup")
+        self._unsettled = []
+        self._matrices = {matrix.name: matrix for matrix in matrices}
+        self.published = public
+        if public is not None:
+            self._runner.publish(public)
+
+    @property
+    def waiting_matrices(self) -> list[ClientMatrix]:
+        """What was recorded and not yet taken."""
+        return list(self._matrices.values())
 
     def take_matrices(self) -> list[ClientMatrix]:
         """Return what was recorded since the last time; the coordinator does this, algorithms do not."""

@@ -1,9 +1,11 @@
 """A host: some clients in one process. Under Ray it is an actor; inline it is a plain object."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from fedgraph_sim.datasets.store import PartitionStore
 from fedgraph_sim.engine.algorithm import Algorithm, is_batched
@@ -15,7 +17,7 @@ from fedgraph_sim.engine.graph_tensors import GraphTensors
 from fedgraph_sim.engine.group import Group
 from fedgraph_sim.engine.job import Job
 from fedgraph_sim.engine.memory import keep_large_blocks
-from fedgraph_sim.engine.tree import Tree
+from fedgraph_sim.engine.tree import Tree, tree_map
 from fedgraph_sim.seeds import keys_for
 
 
@@ -78,6 +80,13 @@ class ClientHost:
         """Let all clients see `tree` from now on, in one copy."""
         for group in self._groups:
             group.public = to_device(tree, group.device)
+
+    def restore(self, states: Mapping[int, Tree]) -> None:
+        """Give clients other states, each a copy: a step may edit its own state, and `states` may be read-only."""
+        for group in self._groups:
+            for client, at in group.position.items():
+                state = tree_map(Tensor.clone, to_device(states[client], group.device))
+                group.states.set_one(at, state)
 
     def states(self) -> dict[int, Tree]:
         """Return the state of each client."""

@@ -25,7 +25,7 @@ class RoundReport:
     """
 
     round: int
-    participants: tuple[int, ...]
+    num_participants: int
     seconds: float
     seconds_compute: float
     seconds_transport: float
@@ -34,6 +34,15 @@ class RoundReport:
     bytes_up: int
     bytes_down: int
     evaluation: Evaluation | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RolledBack:
+    """Rounds after `round` are void and come again, because of `reason`; `num_bytes` were sent up to it."""
+
+    round: int
+    reason: str
+    num_bytes: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,4 +55,4 @@ class Outcome:
     details: str = ""
 
 
-Event = Started | RoundReport | Outcome
+Event = Started | RoundReport | RolledBack | Outcome

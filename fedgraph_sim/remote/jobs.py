@@ -50,7 +50,11 @@ class Jobs:
         os.environ["RAY_API_SERVER_ADDRESS"] = address  # Ray takes the environment's word over an argument's
         from ray.job_submission import JobSubmissionClient
 
-        for name in ("ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk", "ray._private.runtime_env.packaging"):
+        for name in (
+            "ray.dashboard.modules.dashboard_sdk",
+            "ray.dashboard.modules.job.sdk",
+            "ray._private.runtime_env.packaging",
+        ):
             logging.getLogger(name).setLevel(logging.WARNING)
         self._address = address
         with self._asking():
@@ -65,9 +69,7 @@ class Jobs:
         known = self.list()
         if any(job.name == name for job in known):
             raise ConfigError(f"--name {name}: the cluster has a job of this name; choose another")
-        self._start(
-            name, working_dir, ["fedgraph_sim", *arguments], {"kind": "run", "folder": folder, "name": name}
-        )
+        self._start(name, working_dir, ["fedgraph_sim", *arguments], {"kind": "run", "folder": folder, "name": name})
 
     def list(self) -> list[JobInfo]:
         """Return the runs, oldest first."""

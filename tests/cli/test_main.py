@@ -10,7 +10,7 @@ from fedgraph_sim.cli.main import COMMANDS, main
 DATA_FLAGS = {"--dataset", "--clients", "--partition", "--seed", "--data-dir", "--set"}
 RUN_FLAGS = DATA_FLAGS | {"--algorithm", "--rounds", "--name", "--out", "--force", "--profile", "--address"}
 FLAGS = {
-    "run": RUN_FLAGS | {"--store", "--inline"},
+    "run": RUN_FLAGS | {"--store", "--resume", "--inline"},
     "partition": DATA_FLAGS,
     "reproduce": {
         *("--dataset", "--clients", "--partition", "--methods", "--seeds", "--rounds", "--out", "--jobs", "--dry-run"),

@@ -16,7 +16,7 @@ from fedgraph_sim.engine.report import RoundReport
 def report(number, evaluation=None):
     return RoundReport(
         round=number,
-        participants=(0,),
+        num_participants=1,
         seconds=1.0,
         seconds_compute=0.5,
         seconds_transport=0.25,
@@ -47,8 +47,8 @@ def folder(tmp_path):
     ledger = Ledger()
     ledger.add(round=1, call=0, step="s", kind="train", sender=SERVER, receiver=np.array([0]), num_bytes=np.array([20]))
     recorder = Recorder(tmp_path, ledger)
-    recorder.record(report(1))
-    recorder.record(report(2, EVALUATION), MATRICES)
+    recorder.record(report(1), (0,))
+    recorder.record(report(2, EVALUATION), (0,), MATRICES)
     recorder.close({"status": "completed"})
     return tmp_path
 
