@@ -1,12 +1,13 @@
 """A host: some clients in one process. Under Ray it is an actor; inline it is a plain object."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from fedgraph_sim.datasets.graph import Graph
 from fedgraph_sim.datasets.store import PartitionStore
 from fedgraph_sim.engine.algorithm import Algorithm, is_batched
 from fedgraph_sim.engine.arrays import to_device
@@ -93,11 +94,22 @@ class ClientHost:
         return {client: group.states.one(at) for group in self._groups for client, at in group.position.items()}
 
 
-def host_of(job: Job, place: int, *, use_cuda: bool) -> ClientHost:
-    """Load the clients of one place of the job, and no others, from its partition store."""
+def load_clients(job: Job, clients: Sequence[int]) -> dict[int, Graph]:
+    """Read the graphs of some clients, and no others, from the job's partition store."""
+    return PartitionStore(job.store).load(clients)
+
+
+def host_of(
+    job: Job,
+    place: int,
+    *,
+    use_cuda: bool,
+    load: Callable[[Job, Sequence[int]], dict[int, Graph]] = load_clients,
+) -> ClientHost:
+    """Return a host of the clients of one place of the job."""
     keep_large_blocks()
     torch.set_num_threads(job.num_threads)
     device = torch.device("cuda" if use_cuda and torch.cuda.is_available() else "cpu")
-    parts = PartitionStore(job.store).load(job.placement.actors[place])
+    parts = load(job, job.placement.actors[place])
     graphs = {client: GraphTensors.of(part, device, job.config.link_split) for client, part in parts.items()}
     return ClientHost(job.config.algorithm, graphs, batched=job.config.engine.batched)

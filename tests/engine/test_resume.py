@@ -2,10 +2,8 @@
 
 import shutil
 
-import pyarrow.parquet as pq
 import pytest
-import torch
-from safetensors.torch import load_file
+from comparison import assert_same
 
 from fedgraph_sim.algorithms.registry import ALGORITHMS
 from fedgraph_sim.cli.configuration import load_config
@@ -32,28 +30,6 @@ def finish(run):
     *_, outcome = run.events()
     assert outcome.status == "completed", outcome.error
     return run.job.folder
-
-
-def results(folder):
-    """Return all that must be equal: weights, tables without times, and what the summary says of accuracy and bytes."""
-    final = folder / "checkpoints" / f"round-{ROUNDS:06d}"
-    weights = {}
-    for file in final.glob("*.safetensors"):
-        weights |= {f"{file.name}/{name}": leaf for name, leaf in load_file(file).items()}
-    tables = {}
-    for file in folder.glob("*.parquet"):
-        table = pq.read_table(file)
-        tables[file.name] = table.select([name for name in table.column_names if not name.startswith("seconds")])
-    return weights, tables
-
-
-def assert_same(first, second):
-    (weights, tables), (other_weights, other_tables) = results(first), results(second)
-    assert weights.keys() == other_weights.keys()
-    assert all(torch.equal(leaf, other_weights[name]) for name, leaf in weights.items())
-    assert tables.keys() == other_tables.keys()
-    for name, table in tables.items():
-        assert table.equals(other_tables[name]), name
 
 
 def crashed(folder, copy, *, checkpoint):
