@@ -13,6 +13,7 @@ from fedgraph_sim.algorithms.registry import ALGORITHMS
 from fedgraph_sim.datasets.registry import DATASETS, PARTITIONERS
 from fedgraph_sim.datasets.split import Split
 from fedgraph_sim.engine.config import EngineConfig, EvaluationConfig, RunConfig
+from fedgraph_sim.engine.system import SystemConfig
 from fedgraph_sim.errors import ConfigError
 from fedgraph_sim.names import find
 
@@ -22,7 +23,12 @@ NAMED: Mapping[str, tuple[Mapping[str, type[BaseModel]], str]] = {
     "partition": (PARTITIONERS, "metis"),
 }
 """Tables whose class follows from their `name`: the classes by name, and the default."""
-PLAIN: Mapping[str, type[BaseModel]] = {"split": Split, "engine": EngineConfig, "evaluation": EvaluationConfig}
+PLAIN: Mapping[str, type[BaseModel]] = {
+    "split": Split,
+    "engine": EngineConfig,
+    "evaluation": EvaluationConfig,
+    "system": SystemConfig,
+}
 """Tables of one class."""
 
 Table = dict[str, Any]

@@ -9,6 +9,7 @@ from fedgraph_sim.datasets.link_split import LinkSplit
 from fedgraph_sim.datasets.partitioners.partitioner import Partitioner
 from fedgraph_sim.datasets.split import Split
 from fedgraph_sim.engine.algorithm import Algorithm
+from fedgraph_sim.engine.system import SystemConfig
 from fedgraph_sim.seeds import seed_for
 
 Protocol = Literal["local-mean", "local-weighted", "global"]
@@ -121,6 +122,7 @@ class RunConfig(BaseModel):
     partition: SerializeAsAny[Partitioner]
     engine: EngineConfig = EngineConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
+    system: SystemConfig = SystemConfig()
 
     @property
     def num_rounds(self) -> int:

@@ -33,6 +33,7 @@ from fedgraph_sim.engine.report import Event, Outcome, RolledBack, RoundReport, 
 from fedgraph_sim.engine.rounds import Finished, Rounds, check_losses
 from fedgraph_sim.engine.spread import Spread
 from fedgraph_sim.engine.summary import profile, seconds, summarize
+from fedgraph_sim.engine.system import system_of
 from fedgraph_sim.engine.tree import Tree, tree_map
 from fedgraph_sim.errors import RunError
 
@@ -76,6 +77,7 @@ class Coordinator:
             seed=job.config.seed,
             fraction=job.config.fraction,
             ledger=self._ledger,
+            system=system_of(config.system, nodes=self._info.nodes, seed=config.seed),
         )
         self._key = run_key(config, self._info)
         self._rounds = Rounds(config, self._fed, evaluator, self._stop)

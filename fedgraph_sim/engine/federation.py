@@ -12,10 +12,12 @@ from torch import Tensor
 
 from fedgraph_sim.engine.algorithm import ClientStep
 from fedgraph_sim.engine.call import Call
+from fedgraph_sim.engine.client_axis import pick
 from fedgraph_sim.engine.ledger import SERVER, Ledger, num_bytes
 from fedgraph_sim.engine.matrices import ClientMatrix
 from fedgraph_sim.engine.replies import Receipt, Replies
 from fedgraph_sim.engine.spread import Spread
+from fedgraph_sim.engine.system import System
 from fedgraph_sim.engine.tree import Tree, leaves
 from fedgraph_sim.seeds import seed_for
 
@@ -55,13 +57,22 @@ class Federation:
     """
 
     def __init__(
-        self, runner: Runner, *, num_clients: int, task: Task, seed: int, fraction: float = 1.0, ledger: Ledger
+        self,
+        runner: Runner,
+        *,
+        num_clients: int,
+        task: Task,
+        seed: int,
+        fraction: float = 1.0,
+        ledger: Ledger,
+        system: System | None = None,
     ) -> None:
         self.clients = tuple(range(num_clients))
         self.task = task
         self.seed = seed
         self.fraction = fraction
         self.ledger = ledger
+        self.system = system
         self._runner = runner
         self.published: Tree = None
         """What clients see now, for checkpoints."""
@@ -74,6 +85,8 @@ class Federation:
         self.round = round
         self._kind = kind
         self._num_calls = 0
+        if self.system is not None and kind == "train":
+            self.system.begin(round=round)
 
     def settle(self) -> dict[str, float]:
         """Wait for all calls so far and enter them into the ledger; return the seconds of their steps by kind."""
@@ -178,13 +191,21 @@ class Federation:
         return partial(self.ledger.add, round=self.round, call=number, step=step, kind=self._kind)
 
     def _deliver(self, step: ClientStep, clients: tuple[int, ...], **messages: Any) -> Replies:
+        system = self.system if self._kind == "train" else None
+        if system is not None:
+            asked, clients = clients, system.present(clients)
+            if not isinstance(messages.get("each"), Spread | None):
+                messages["each"] = pick(messages["each"], [asked.index(client) for client in clients])
         seed = seed_for(self.seed, step.__name__, self.round, self._num_calls)
         enter = self._numbered(step.__name__)
         call = Call(step=step.__name__, round=self.round, seed=seed, clients=clients, **messages)
         replies = self._runner.run(call)
         settle = partial(_settle, enter, np.array(clients, np.int64), replies.receipt())
         self._unsettled.append((self._kind, settle))
-        return replies
+        if system is None:
+            return replies
+        known = replies.receipt()()
+        return replies.only(system.in_time(clients, known.num_bytes_asked, known.num_bytes))
 
 
 def _settle(enter: Callable[..., None], clients: Any, receipt: Callable[[], Receipt]) -> float:

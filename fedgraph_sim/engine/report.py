@@ -21,7 +21,8 @@ class RoundReport:
     `seconds` is the time from the round's begin to the next one's, or to its own end where it is waited for. Its parts:
     client steps in the slowest place (`seconds_compute`), the server's own work (`seconds_server`), the evaluation in
     the slowest place (`seconds_evaluation`), which may reach into the next round, and all else, above all the calls
-    and the sums in the actors (`seconds_transport`).
+    and the sums in the actors (`seconds_transport`). `seconds_simulated` is what it would have taken on the devices
+    that the configuration describes under ``[system]``; 0 where it describes none.
     """
 
     round: int
@@ -31,6 +32,7 @@ class RoundReport:
     seconds_transport: float
     seconds_server: float
     seconds_evaluation: float
+    seconds_simulated: float
     bytes_up: int
     bytes_down: int
     evaluation: Evaluation | None

@@ -34,6 +34,7 @@ class _Round:
     begin: float
     seconds_compute: float
     seconds_server: float
+    seconds_simulated: float
     bytes_up: int
     bytes_down: int
     matrices: Sequence[ClientMatrix]
@@ -107,14 +108,16 @@ class Rounds:
         seconds_server = time.thread_time() - begin_thread
         seconds_compute = fed.settle().get("train", 0.0)
         bytes_up, bytes_down = ledger.total("up", "train") - up, ledger.total("down", "train") - down
+        missing = fed.system.missing if fed.system is not None else ()
         fed.begin(round=number, kind="eval")
         evaluated = number % config.evaluation.every == 0 or number == config.num_rounds
         return _Round(
             number=number,
-            participants=participants,
+            participants=tuple(client for client in participants if client not in missing),
             begin=begin,
             seconds_compute=seconds_compute,
             seconds_server=seconds_server,
+            seconds_simulated=fed.system.seconds if fed.system is not None else 0.0,
             bytes_up=bytes_up,
             bytes_down=bytes_down,
             matrices=fed.take_matrices() if evaluated else (),
@@ -140,6 +143,7 @@ class Rounds:
             seconds_transport=max(0.0, seconds - known),
             seconds_server=waiting.seconds_server,
             seconds_evaluation=seconds_evaluation,
+            seconds_simulated=waiting.seconds_simulated,
             bytes_up=waiting.bytes_up,
             bytes_down=waiting.bytes_down,
             evaluation=evaluation,

@@ -84,6 +84,7 @@ def seconds(job: Job, reports: list[RoundReport], *, ready: float, now: float) -
         "startup": round(ready - job.started - job.seconds_partition, 3),
         "partition": round(job.seconds_partition, 3),
         "train": round(now - ready, 3),
+        "simulated": round(sum(report.seconds_simulated for report in reports), 3),
         "round_median": round(median(report.seconds for report in reports), 6) if reports else 0.0,
     }
 
