@@ -26,36 +26,50 @@ def connect(address: str | None = None, **options: Any) -> list[Node]:
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     address = address or os.environ.get("RAY_ADDRESS")
-    if address is None or _host(address) in LOOPBACK:
+    if address is None or urlsplit(_url(address)).hostname in LOOPBACK:
         # Read when Ray is imported: without it Ray takes 127.0.0.1 for the address to other machines, on Linux, too.
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     if address is None:
         options = {"include_dashboard": False}
     else:
-        use_token()
+        check_reachable(address)
+        _authenticate(address)
     ray = import_module("ray")
     if not ray.is_initialized():
-        check_reachable(address or "")
         try:
             ray.init(address=address or "local", logging_level="ERROR", **options)
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.AuthenticationError) as error:
             reason = str(error).splitlines()[0].rstrip(".")
-            hint = "" if use_token() else f"; {NOT_FOUND}"
-            raise ConfigError(f"cannot connect to Ray at {address}: {reason}{hint}") from error
+            raise ConfigError(f"cannot connect to Ray at {address}: {reason}") from error
     return [_node(node) for node in ray.nodes() if node["Alive"]]
 
 
-def use_token() -> bool:
-    """Let Ray, which must not be imported yet, use the user's token; tell whether there is one where Ray looks for it.
-
-    Ray itself looks for it only if RAY_AUTH_MODE says so, and otherwise waits for minutes for a cluster's answer.
-    """
+def has_token() -> bool:
+    """Tell whether there is a token where Ray looks for it."""
     named = os.environ.get("RAY_AUTH_TOKEN_PATH")
     file = Path(named) if named else Path.home() / ".ray" / "auth_token"
-    found = bool(os.environ.get("RAY_AUTH_TOKEN")) or file.is_file()
-    if found:
-        os.environ.setdefault("RAY_AUTH_MODE", "token")
-    return found
+    return bool(os.environ.get("RAY_AUTH_TOKEN")) or file.is_file()
+
+
+def _authenticate(address: str) -> None:
+    """Let Ray, which must not be imported yet, show the user's token to a cluster that wants one, and to no other.
+
+    Ray itself does so only if RAY_AUTH_MODE says it, and otherwise waits minutes for an answer; where the cluster wants
+    no token, its processes cannot answer those of a user who does.
+    """
+    parts = urlsplit(_url(address))
+    if "RAY_AUTH_MODE" in os.environ or parts.port is None:
+        return
+    grpc = import_module("grpc")
+    harmless = "RayletDriver/ClusterInfo" if address.startswith("ray://") else "NodeInfoGcsService/CheckAlive"
+    try:
+        with grpc.insecure_channel(f"{parts.hostname}:{parts.port}") as channel:
+            channel.unary_unary(f"/ray.rpc.{harmless}")(b"", timeout=10)
+    except grpc.RpcError as error:
+        if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+            if not has_token():
+                raise ConfigError(f"the Ray cluster {address} wants a token, and {NOT_FOUND}") from None
+            os.environ["RAY_AUTH_MODE"] = "token"
 
 
 def this_node() -> Node:
@@ -77,14 +91,14 @@ def _node(node: dict[str, Any]) -> Node:
     )
 
 
-def _host(address: str) -> str | None:
-    return urlsplit(address if "://" in address else f"ray://{address}").hostname
+def _url(address: str) -> str:
+    return address if "://" in address else f"ray://{address}"
 
 
 def check_reachable(address: str) -> None:
     """Refuse a host and port where nobody listens: Ray itself would try for minutes, or for ever."""
     try:
-        parts = urlsplit(address if "://" in address else f"ray://{address}")
+        parts = urlsplit(_url(address))
         if parts.hostname and parts.port:
             socket.create_connection((parts.hostname, parts.port), timeout=10).close()
     except (OSError, ValueError) as error:

@@ -247,11 +247,13 @@ class RayCohort:
         self.wait()
 
     def peak_memory(self) -> tuple[int, ...]:
-        """Return the largest resident size so far of each actor that is alive, in bytes; 0 for one that is not."""
+        """Return the largest resident size so far of each actor, in bytes; 0 for one that gives no answer any more."""
+        asked = [host.ask("peak_memory") for host in self._hosts]
+        answered, _ = ray.wait(asked, num_returns=len(asked), timeout=PROBE_TIMEOUT)
         sizes = []
-        for reference in [host.ask("peak_memory") for host in self._hosts]:
+        for host, reference in zip(self._hosts, asked, strict=True):
             try:
-                sizes.append(ray.get(reference))
-            except RayActorError:
+                sizes.append(host.get(reference, when="") if reference in answered else 0)
+            except RunError:
                 sizes.append(0)
         return tuple(sizes)

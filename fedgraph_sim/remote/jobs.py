@@ -14,7 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 from fedgraph_sim import __version__
-from fedgraph_sim.engine.cluster import NOT_FOUND, check_reachable, use_token
+from fedgraph_sim.engine.cluster import NOT_FOUND, check_reachable, has_token
 from fedgraph_sim.errors import ConfigError, RunError
 from fedgraph_sim.remote.bundle import bundle
 from fedgraph_sim.remote.parcel import unpack
@@ -46,7 +46,8 @@ class Jobs:
         if not address.startswith(("http://", "https://")):
             raise ConfigError(f"--address {address} is no dashboard of a Ray head; it looks like {DEFAULT_ADDRESS}")
         check_reachable(address)
-        use_token()
+        if has_token():
+            os.environ.setdefault("RAY_AUTH_MODE", "token")  # a head that wants none does not mind
         os.environ["RAY_API_SERVER_ADDRESS"] = address  # Ray takes the environment's word over an argument's
         from ray.job_submission import JobSubmissionClient
 
@@ -130,7 +131,7 @@ class Jobs:
         with self._asking():
             self._client.submit_job(
                 submission_id=name,
-                entrypoint=shlex.join(["python", "-m", *module]),
+                entrypoint=shlex.join(["exec", "python", "-m", *module]),  # no shell between Ray's signal and the run
                 runtime_env={"working_dir": str(working_dir), "env_vars": environment},
                 metadata=metadata | {"fedgraph-sim": __version__},
             )
@@ -151,7 +152,7 @@ class Jobs:
         try:
             yield
         except AuthenticationError:
-            reason = "refuses the token that was found here" if use_token() else f"wants a token, and {NOT_FOUND}"
+            reason = "refuses the token that was found here" if has_token() else f"wants a token, and {NOT_FOUND}"
             raise ConfigError(f"the Ray head at {self._address} {reason}") from None
         except (ConnectionError, RequestException) as error:
             reason = str(error).splitlines()[0]
