@@ -45,6 +45,8 @@ class RemoteHost:
         self.numbers = count()
         self.released: list[int] = []
         self._timeout = timeout
+        self._steps: dict[str, Any] = {}
+        self._round = 0
 
     def ask(self, method: str, *arguments: Any) -> Any:
         """Return a reference to what a method of `ServedHost` will return; the host does what it is asked in order."""
@@ -63,7 +65,11 @@ class RemoteHost:
         self.released.clear()
         message = self.argument(shared)
         answer = self.ask("run", number, replace(call, shared=None, each=each), message, released)
-        return There(self, number, cache(partial(self.get, answer, when=f"round {call.round}, step {call.step}")))
+        when = f"round {call.round}, step {call.step}"
+        if call.round != self._round:
+            self._round, self._steps = call.round, {}
+        self._steps[when] = answer
+        return There(self, number, cache(partial(self.get, answer, when=when)))
 
     def argument(self, value: Any) -> Any:
         """Return what stands for `value` when this host is asked for something with it."""
@@ -76,9 +82,10 @@ class RemoteHost:
         try:
             return ray.get(reference, timeout=self._timeout)
         except GetTimeoutError:
+            hung = (step for step, answer in self._steps.items() if not ray.wait([answer], timeout=0)[0])
             raise RunError(
-                f"{when}: {self} gave no answer within engine.step_timeout={self._timeout:g} s; raise it if steps may "
-                "take that long"
+                f"{next(hung, when)}: {self} gave no answer within engine.step_timeout={self._timeout:g} s; raise it "
+                "if steps may take that long"
             ) from None
         except (RayActorError, ObjectLostError) as error:
             self.lost = self.lost or str(error)

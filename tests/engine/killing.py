@@ -43,6 +43,30 @@ class DeadlyFedGnn(Deadly, FedGnn):
     pass
 
 
+class DeadlyCoordinator(FedAvg):
+    """Kills the coordinator's process once, in round 4."""
+
+    marks: str
+
+    def round(self, fed, server):
+        mark = Path(self.marks) / "coordinator-killed"
+        if fed.round == 4 and not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().round(fed, server)
+
+
+class Patient(FedAvg):
+    """Waits in round 4 until somebody says `go`."""
+
+    marks: str
+
+    def round(self, fed, server):
+        while fed.round == 4 and not (Path(self.marks) / "go").exists():
+            time.sleep(0.1)
+        return super().round(fed, server)
+
+
 class Hanging(FedAvg):
     """Hangs in a call of round 2."""
 
