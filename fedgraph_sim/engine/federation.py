@@ -144,11 +144,15 @@ class Federation:
     ) -> Replies:
         """Send one message to each client (default: all), run `step` there and return the replies.
 
+        Replies may be fewer: where the configuration says so, clients drop out of a round. What goes to all, sampled or
+        not, reaches all.
+
         With `sparse` each tensor, in both directions, counts as its non-zero values and their positions in the ledger
         where that is less.
         """
         asked = self.clients if clients is None else tuple(clients)
-        return self._deliver(step, asked, shared=_checked(message, step.__name__), sparse=sparse)
+        everyone = clients is None
+        return self._deliver(step, asked, everyone, shared=_checked(message, step.__name__), sparse=sparse)
 
     def call_each(
         self, step: ClientStep, messages: Tree | Spread, *, clients: Sequence[int] | None = None, sparse: bool = False
@@ -164,7 +168,7 @@ class Federation:
                 assert len(leaf) == len(asked), (
                     f"{step.__name__}: {path} has {len(leaf)} parts for {len(asked)} clients"
                 )
-        return self._deliver(step, asked, each=messages, sparse=sparse)
+        return self._deliver(step, asked, clients is None, each=messages, sparse=sparse)
 
     def call_others(self, step: ClientStep, rows: Spread) -> Spread:
         """Send each client's row to every other client of `rows`, run `step` there for each, and add the replies up.
@@ -177,7 +181,7 @@ class Federation:
         for client, row in rows.each_row().items():
             others = tuple(other for other in rows.clients if other != client)
             assert others, f"{step.__name__}: there is no other client than {client}"
-            sums[client] = self._deliver(step, others, shared=row).keep().total(at=row)
+            sums[client] = self._deliver(step, others, False, shared=row).keep().total(at=row)
         return rows.with_rows(sums)
 
     def spread(self, tree: Tree) -> Spread:
@@ -190,8 +194,8 @@ class Federation:
         self._num_calls += 1
         return partial(self.ledger.add, round=self.round, call=number, step=step, kind=self._kind)
 
-    def _deliver(self, step: ClientStep, clients: tuple[int, ...], **messages: Any) -> Replies:
-        system = self.system if self._kind == "train" else None
+    def _deliver(self, step: ClientStep, clients: tuple[int, ...], everyone: bool, **messages: Any) -> Replies:
+        system = self.system if self._kind == "train" and not everyone else None
         if system is not None:
             asked, clients = clients, system.present(clients)
             if not isinstance(messages.get("each"), Spread | None):

@@ -124,8 +124,8 @@ def test_rounds_that_are_measured_otherwise_share_the_tables(tmp_path):
     before = replace(EVALUATION, metrics={"count_loss": 3.0}, values={"count_loss": np.array([2.0, 4.0])})
     before = replace(before, counts={"count_loss": np.array([1, 1])})
     recorder = Recorder(tmp_path, Ledger())
-    recorder.record(report(1, before))
-    recorder.record(report(2, EVALUATION))
+    recorder.record(report(1, before), (0,))
+    recorder.record(report(2, EVALUATION), (0,))
     recorder.close({})
     for table in ("rounds", "clients"):
         columns = pq.read_table(tmp_path / f"{table}.parquet").to_pydict()
