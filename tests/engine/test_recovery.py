@@ -171,3 +171,50 @@ def test_a_node_dies_and_shares_of_gpus_are_kept(prepare: Callable[..., Any], cl
     assert event.status == "completed", event.error
     assert back == [2]
     assert_same(finish(prepare("whole", *options, inline=True)), tmp_path / "killed")
+
+
+def test_memory_is_level(prepare: Callable[..., Any]) -> None:
+    options = ("algorithm.name=fedavg", "algorithm.hidden=8", "engine.clients_per_actor=4", "rounds=900")
+    sizes: dict[int, list[int]] = {}
+    pids: list[int] = []
+    for event in prepare("long", *options, "engine.checkpoint_every=0").events():
+        if isinstance(event, Started):
+            pids = [actors(name)[0].pid for name in ("HostActor", "CoordinatorActor")]
+        if isinstance(event, RoundReport) and event.round in (300, 899):
+            sizes[event.round] = [psutil.Process(pid).memory_info().rss for pid in pids]
+    assert event.status == "completed", event.error
+    for before, after in zip(sizes[300], sizes[899], strict=True):
+        assert after <= 1.05 * before
+
+
+def test_a_node_that_does_not_see_the_partition(prepare: Callable[..., Any], cluster: Any, tmp_path: Path) -> None:
+    import ray
+
+    if subprocess.run(["unshare", "--mount", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no mounts of its own for a process here")
+    options = (LOOP, "algorithm.name=fedavg", "algorithm.hidden=8", "engine.clients_per_actor=1")
+    whole = finish(prepare("whole", *options, inline=True))
+    start = f"start --address {cluster.address} --block --num-cpus 4 --num-gpus 4 --node-ip-address 127.0.0.1"
+    script = f"mount -t tmpfs none {tmp_path / 'cache'} && exec {sys.executable} -c "
+    script += f"'from ray.scripts.scripts import main; main()' {start}"
+    known = {node["NodeID"] for node in ray.nodes()}
+    node = psutil.Popen(
+        ["unshare", "--mount", "sh", "-c", script], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        for _ in range(300):
+            apart = {node["NodeID"] for node in ray.nodes() if node["Alive"]} - known
+            if apart:
+                break
+            time.sleep(0.2)
+        run = prepare("apart", *options, "engine.gpus_per_client=1")
+        for event in run.events():
+            if isinstance(event, Started):
+                assert apart & {actor.node_id for actor in actors("HostActor")}
+        assert event.status == "completed", event.error
+        assert_same(whole, run.job.folder)
+    finally:
+        tree = [node, *node.children(recursive=True)]
+        for process in tree:
+            process.kill()
+        psutil.wait_procs(tree, timeout=30)
