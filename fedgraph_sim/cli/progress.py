@@ -56,9 +56,7 @@ def announce(run: Run, console: Console) -> None:
     """Say what is about to run, and where."""
     config, info = run.job.config, run.info
     console.print(
-        f"{config.algorithm.name} on {info.dataset}: {info.num_nodes} nodes, {info.num_edges} directed edges, "
-        f"{info.num_classes} classes; {info.num_clients} client{'s' * (info.num_clients > 1)} by {info.partition}, "
-        f"{_percent(info.edges_lost, info.num_edges)} of the edges lost; {_rounds(config)}",
+        f"{config.algorithm.name} on {info.dataset}: {info.summary}; {info.division}; {_rounds(config)}",
         soft_wrap=True,
     )
     console.print(
@@ -193,10 +191,6 @@ def _rounds(config: RunConfig) -> str:
 
 def _number(value: float | None) -> str:
     return "not available" if value is None else f"{value:.4f}"
-
-
-def _percent(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.1f} %" if whole else "none"
 
 
 def _device_line(event: Started, run: Run) -> str:

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 from pydantic import BaseModel, ConfigDict
 
+from fedgraph_sim.datasets.graph_dataset import GRAPH
+from fedgraph_sim.datasets.kind import Kind
+from fedgraph_sim.engine.client_data import ClientData
 from fedgraph_sim.engine.graph_tensors import GraphTensors
 from fedgraph_sim.engine.random_stream import RandomStream
 from fedgraph_sim.engine.tree import Tree
@@ -19,16 +22,26 @@ if TYPE_CHECKING:
 
 @dataclass
 class Client:
-    """What a client step sees: its own graph, its own state, this call's random stream, what the server published.
+    """What a client step sees: its own data, its own state, this call's random stream, what the server published.
 
     `state` is a tree that stays in the client's process from call to call: personal layers, optimiser moments, masks.
     `public` is the same for all clients, see `Federation.publish`.
     """
 
-    graph: GraphTensors
+    data: ClientData
     random: RandomStream
     state: dict[str, Tree] = field(default_factory=dict)
     public: Tree = None
+
+    @property
+    def graph(self) -> GraphTensors:
+        """The client's graph, where its data are one. A step may look at another one instead, until it ends."""
+        assert isinstance(self.data, GraphTensors), "the algorithm's kind of data is a graph"
+        return self.data
+
+    @graph.setter
+    def graph(self, graph: GraphTensors) -> None:
+        self.data = graph
 
 
 ClientStep = Callable[[Client, Any], Tree]
@@ -77,6 +90,8 @@ class Algorithm(BaseModel, ABC):
 
     summary: ClassVar[str]
     """One line for lists."""
+    kind: ClassVar[Kind] = GRAPH
+    """The kind of data that its clients hold."""
     pooled: ClassVar[bool] = False
     """Whether one party holds the whole graph, as in a centralised reference run."""
     has_global_model: ClassVar[bool] = True

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, field_validat
 from fedgraph_sim.datasets.dataset import Dataset
 from fedgraph_sim.datasets.link_split import LinkSplit
 from fedgraph_sim.datasets.partitioners.partitioner import Partitioner
-from fedgraph_sim.datasets.split import Split
+from fedgraph_sim.datasets.split import Split, Splitter
 from fedgraph_sim.engine.algorithm import Algorithm
 from fedgraph_sim.seeds import seed_for
 
@@ -109,7 +109,7 @@ class RunConfig(BaseModel):
     )
     algorithm: SerializeAsAny[Algorithm]
     dataset: SerializeAsAny[Dataset]
-    split: Split = Split()
+    split: SerializeAsAny[Splitter] = Split()
     partition: SerializeAsAny[Partitioner]
     engine: EngineConfig = EngineConfig()
     evaluation: EvaluationConfig = EvaluationConfig()

@@ -12,7 +12,6 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from fedgraph_sim.datasets.store import PartitionStore
 from fedgraph_sim.engine.checkpoint import save_checkpoint
 from fedgraph_sim.engine.cohort import Cohort
 from fedgraph_sim.engine.evaluation import Evaluator
@@ -69,7 +68,7 @@ class Coordinator:
         keep_large_blocks()
         sys.setswitchinterval(0.0005)  # the round loop is short work between waits, beside threads of Ray
         torch.set_num_threads(1)  # so that reductions run in one order, whatever process the coordinator lives in
-        store = PartitionStore(job.store)
+        store = job.open_store()
         self._job = job
         self._cohort = cohort
         self._info = store.info

@@ -1,19 +1,20 @@
 """Evaluation protocols, named because their numbers are not comparable."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from fedgraph_sim.datasets.link_split import LinkSplit
-from fedgraph_sim.datasets.store import PartitionStore
+from fedgraph_sim.datasets.storage import Store
 from fedgraph_sim.engine.algorithm import Algorithm
 from fedgraph_sim.engine.call import Call
+from fedgraph_sim.engine.client_data import client_data
 from fedgraph_sim.engine.cohort import InlineCohort
 from fedgraph_sim.engine.config import Protocol
 from fedgraph_sim.engine.federation import Federation
-from fedgraph_sim.engine.graph_tensors import GraphTensors
 from fedgraph_sim.engine.host import ClientHost
 from fedgraph_sim.engine.ledger import SERVER
 from fedgraph_sim.engine.replies import Replies
@@ -44,7 +45,7 @@ class Evaluator:
     """
 
     def __init__(
-        self, algorithm: Algorithm, protocol: Protocol, store: PartitionStore, link_split: LinkSplit | None = None
+        self, algorithm: Algorithm, protocol: Protocol, store: Store[Any], link_split: LinkSplit | None = None
     ) -> None:
         self._algorithm = algorithm
         self._protocol = protocol
@@ -92,6 +93,6 @@ def ratio(pair: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.divide(pair[:, 0], pair[:, 1], out=means, where=pair[:, 1] > 0)
 
 
-def _judge(algorithm: Algorithm, store: PartitionStore, link_split: LinkSplit | None) -> InlineCohort:
-    graph = GraphTensors.of(store.whole(), torch.device("cpu"), link_split)
-    return InlineCohort(((SERVER,),), (ClientHost(algorithm, {SERVER: graph}),))
+def _judge(algorithm: Algorithm, store: Store[Any], link_split: LinkSplit | None) -> InlineCohort:
+    whole = client_data(store.whole(), torch.device("cpu"), link_split)
+    return InlineCohort(((SERVER,),), (ClientHost(algorithm, {SERVER: whole}),))

@@ -6,7 +6,7 @@ from importlib.metadata import version
 from statistics import median
 from typing import Any
 
-from fedgraph_sim.datasets.partition_info import PartitionInfo
+from fedgraph_sim.datasets.storage import StoreInfo
 from fedgraph_sim.engine.job import Job
 from fedgraph_sim.engine.ledger import Ledger
 from fedgraph_sim.engine.report import RoundReport
@@ -14,7 +14,7 @@ from fedgraph_sim.engine.report import RoundReport
 PACKAGES = ("fedgraph-sim", "torch", "torch-geometric", "ray", "pymetis", "numpy", "pyarrow")
 
 
-def summarize(job: Job, info: PartitionInfo, reports: list[RoundReport], ledger: Ledger) -> dict[str, Any]:
+def summarize(job: Job, info: StoreInfo, reports: list[RoundReport], ledger: Ledger) -> dict[str, Any]:
     """Return the part of the summary that follows from the reports; accuracies are fractions, None if not available."""
     config, metric = job.config, job.config.algorithm.metric
     evaluated = [report for report in reports if report.evaluation is not None]
@@ -46,7 +46,7 @@ def summarize(job: Job, info: PartitionInfo, reports: list[RoundReport], ledger:
     }
 
 
-def summary_of_reports(job: Job, info: PartitionInfo, reports: list[RoundReport], *, error: str) -> dict[str, Any]:
+def summary_of_reports(job: Job, info: StoreInfo, reports: list[RoundReport], *, error: str) -> dict[str, Any]:
     """Return the summary of a run whose coordinator is gone: what it alone knew is None."""
     now = time.time()
     traffic = {
