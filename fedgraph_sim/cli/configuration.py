@@ -15,6 +15,7 @@ from fedgraph_sim.algorithms.registry import ALGORITHMS
 from fedgraph_sim.datasets.graph_dataset import GRAPH
 from fedgraph_sim.datasets.kind import Kind
 from fedgraph_sim.datasets.registry import DATASETS, PARTITIONERS
+from fedgraph_sim.datasets.series_dataset import SERIES
 from fedgraph_sim.datasets.split import Split
 from fedgraph_sim.engine.checks import check_kind
 from fedgraph_sim.engine.config import EngineConfig, EvaluationConfig, RunConfig
@@ -29,7 +30,10 @@ NAMED: Mapping[str, Mapping[str, type[BaseModel]]] = {
 """Tables whose class follows from their `name`: the classes by name."""
 PLAIN: dict[str, type[BaseModel]] = {"split": Split, "engine": EngineConfig, "evaluation": EvaluationConfig}
 """Tables of one class; that of ``[split]`` is the one for graphs."""
-DEFAULTS: Mapping[Kind, dict[str, str]] = {GRAPH: {"algorithm": "fedpub", "dataset": "csbm"}}
+DEFAULTS: Mapping[Kind, dict[str, str]] = {
+    GRAPH: {"algorithm": "fedpub", "dataset": "csbm"},
+    SERIES: {"algorithm": "cnfgnn", "dataset": "diffusion"},
+}
 """The names that stand in for those which the user leaves out, by the kind of data."""
 
 Table = dict[str, Any]

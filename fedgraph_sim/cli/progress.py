@@ -128,6 +128,9 @@ FILES = {
     "clients.parquet": "one row per client and evaluated round",
     "ledger.parquet": "one row per message between server and client",
     "matrices.parquet": "one row per evaluated round and pair of clients",
+    "steps.parquet": "one row per evaluated round and step ahead",
+    "forecasts.parquet": "what was read and predicted in the test",
+    "forecasts": "the same, drawn",
     "config.toml": "repeats the run: fedgraph-sim run .../config.toml",
     "checkpoints": "states of server and clients",
 }

@@ -13,6 +13,7 @@ from fedgraph_sim.datasets.kind import Kind
 from fedgraph_sim.engine.client_data import ClientData
 from fedgraph_sim.engine.graph_tensors import GraphTensors
 from fedgraph_sim.engine.random_stream import RandomStream
+from fedgraph_sim.engine.series_tensors import SeriesTensors
 from fedgraph_sim.engine.tree import Tree
 
 if TYPE_CHECKING:
@@ -42,6 +43,12 @@ class Client:
     @graph.setter
     def graph(self, graph: GraphTensors) -> None:
         self.data = graph
+
+    @property
+    def series(self) -> SeriesTensors:
+        """The client's time series, where its data are such."""
+        assert isinstance(self.data, SeriesTensors), "the algorithm's kind of data are time series"
+        return self.data
 
 
 ClientStep = Callable[[Client, Any], Tree]
@@ -108,7 +115,7 @@ class Algorithm(BaseModel, ABC):
 
     @property
     def metric(self) -> str:
-        """What is better when larger; the best round is that of the largest ``val_<metric>``."""
+        """What selects the best round: that of the best ``val_<metric>``, see `metric_of`."""
         return "accuracy"
 
     @property
@@ -140,9 +147,11 @@ class Algorithm(BaseModel, ABC):
 
     @abstractmethod
     def evaluate(self, client: Client, message: Tree) -> Tree:
-        """Client step: return ``{metric: [sum, count]}`` on the client's own nodes or links.
+        """Client step: return ``{"<role>_<metric>": [sum, count]}`` on the client's own nodes, links or readings.
 
-        `message` is None for the client's own model, or the result of `global_model`.
+        `message` is None for the client's own model, or the result of `global_model`. Two more entries are possible:
+        ``steps``, with pairs [num_steps, 2] for each step of a forecast, and ``forecast``, of curves [n] to be plotted
+        over each other, such as what was read and what had been predicted.
         """
 
     def remarks(self, *, rounds: int, evaluations: int) -> dict[str, float | None]:

@@ -22,6 +22,9 @@ RUN_FILES = (
     "clients.parquet",
     "ledger.parquet",
     "matrices.parquet",
+    "steps.parquet",
+    "forecasts.parquet",
+    "forecasts",
     "events.out.tfevents.*",
     "checkpoints",
     "report.html",
@@ -71,6 +74,8 @@ def check_kind(config: RunConfig) -> None:
             f"algorithm.name={config.algorithm.name} is for {config.algorithm.kind.noun}, {holds}; choose another "
             "algorithm or data set"
         )
+    if config.clients == 0 and kind.clients > 0:
+        raise ConfigError("clients=0: must be greater than or equal to 1")
     if kind.noun not in config.partition.divides:
         raise ConfigError(
             f"partition.name={config.partition.name} divides {' or '.join(config.partition.divides)}, {holds}; "

@@ -7,8 +7,10 @@ import torch
 
 from fedgraph_sim.datasets.graph import Graph
 from fedgraph_sim.datasets.link_split import LinkSplit
+from fedgraph_sim.datasets.series import SensorSeries
 from fedgraph_sim.engine.graph_tensors import GraphTensors
 from fedgraph_sim.engine.replay import Programs
+from fedgraph_sim.engine.series_tensors import SeriesTensors
 
 
 class Batch(Protocol):
@@ -46,5 +48,8 @@ def client_data(part: Any, device: torch.device, link_split: LinkSplit | None = 
     return TENSORS[type(part)](part, device, link_split)
 
 
-TENSORS: dict[type, Callable[[Any, torch.device, LinkSplit | None], ClientData]] = {Graph: GraphTensors.of}
+TENSORS: dict[type, Callable[[Any, torch.device, LinkSplit | None], ClientData]] = {
+    Graph: GraphTensors.of,
+    SensorSeries: SeriesTensors.of,
+}
 """How each type that a store holds becomes tensors."""
