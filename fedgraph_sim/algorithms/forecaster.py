@@ -182,11 +182,10 @@ class Forecaster(Algorithm):
         val, _ = self._errors(client, series.val, 0, predict, series.is_seen)
         test, curves = self._errors(client, series.test, len(series.val), predict, torch.ones_like(series.is_seen))
         figures = {"train_loss": client.state["train_loss"].double()}
-        figures |= {f"val_{name}": pair.sum(dim=0) for name, pair in val.items()}
-        figures |= {f"test_{name}": pair.sum(dim=0) for name, pair in test.items() if not name.endswith("_unseen")}
-        unseen = test["rmse_unseen"].sum(dim=0)
-        steps = {f"test_{name}": pair for name, pair in test.items() if not name.endswith("_unseen")}
-        return figures | {"test_rmse_unseen": unseen, "steps": steps, "forecast": curves}
+        figures |= {f"val_{name}": pair.sum(dim=0) for name, pair in val.items() if name != "rmse_unseen"}
+        figures |= {f"test_{name}": pair.sum(dim=0) for name, pair in test.items()}
+        steps = {f"test_{name}": pair for name, pair in test.items() if name != "rmse_unseen"}
+        return figures | {"steps": steps, "forecast": curves}
 
     def _errors(
         self, client: Client, starts: Tensor, first: int, predict: Predict, counted: Tensor

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from fedgraph_sim.cli.configuration import BASELINES
 from fedgraph_sim.cli.run_folders import other_algorithms
 from fedgraph_sim.engine.checks import CONFIG_FILE
 from fedgraph_sim.engine.config import RunConfig
@@ -38,7 +39,7 @@ def follow(run: Run, *, profile: bool = False) -> Outcome:
                 console.print(_device_line(event, run), soft_wrap=True)
             elif isinstance(event, RoundReport):
                 num_bytes += event.bytes_up + event.bytes_down
-                line = f"{_scores(event)}  {human_bytes(num_bytes)} in all"
+                line = f"{_scores(event, run.job.config.algorithm.metric)}  {human_bytes(num_bytes)} in all"
                 bar.update(task, advance=1, description=line)
                 if not console.is_terminal:
                     text = f"round {event.round}/{run.job.config.num_rounds}  {line}  {event.seconds:.3f} s"
@@ -87,7 +88,7 @@ def conclude(outcome: Outcome, job: Job, console: Console) -> None:
     out.print(f"Results: {os.path.relpath(folder)}", soft_wrap=True)
     for file, meaning in FILES.items():
         if (folder / file).exists():
-            out.print(f"  {file:<16} {meaning}", soft_wrap=True)
+            out.print(f"  {file:<17} {meaning}", soft_wrap=True)
     out.print(f"Curves:  tensorboard --logdir {os.path.relpath(folder.parent)}", soft_wrap=True)
 
 
@@ -95,7 +96,8 @@ def comparison(job: Job) -> str:
     """Return the results of other algorithms that ran under the same configuration, or how to get the first."""
     others = other_algorithms(job.folder.parent, job.config)
     if not others:
-        name = "local" if job.config.algorithm.name == "fedavg" else "fedavg"
+        averaged, alone = BASELINES[job.config.dataset.kind]
+        name = alone if job.config.algorithm.name == averaged else averaged
         return f"Compare: fedgraph-sim run {os.path.relpath(job.folder / CONFIG_FILE)} --algorithm {name}"
     lines = ["Other algorithms, all else equal:"]
     for name, run in others.items():
@@ -168,9 +170,9 @@ def _bar(console: Console) -> Progress:
     return Progress("round", *columns, console=console)
 
 
-def _scores(report: RoundReport) -> str:
+def _scores(report: RoundReport, metric: str) -> str:
     metrics = report.evaluation.metrics if report.evaluation is not None else {}
-    shown = [name for name in metrics if name.startswith(("val_", "test_")) and not name.endswith("_loss")] or metrics
+    shown = [name for name in (f"val_{metric}", f"test_{metric}") if name in metrics] or metrics
     return "  ".join(f"{name.replace('_', ' ')} {_number(metrics[name])}" for name in shown)
 
 
