@@ -126,14 +126,16 @@ class SeriesStore(Store[SensorSeries]):
         except (OSError, ValueError, TypeError, KeyError, pa.ArrowException):
             return False
 
-    @property
     def client_graph(self) -> sparse.csr_array:
-        """The weights of the links between clients, added up over their sensors; those of a sensor to itself stay."""
+        """Return the weights of the links between clients, added up over their sensors."""
         with self._reading():
             owner = np.repeat(np.arange(self.info.num_clients), self.info.sensors)
             order = _flat(self._open().read(["node_id"])["node_id"])
             member = sparse.csr_array((np.ones(len(order)), (order, owner)), (len(order), self.info.num_clients))
-            return (member.T @ _adjacency(self._shared) @ member).tocsr()
+            links = (member.T @ _adjacency(self._shared) @ member).tocsr()
+            links.setdiag(0)
+            links.eliminate_zeros()
+            return links
 
     def _open(self) -> pq.ParquetFile:
         return pq.ParquetFile(self.folder / "sensors.parquet", page_checksum_verification=True)

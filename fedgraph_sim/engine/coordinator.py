@@ -154,7 +154,7 @@ class Coordinator:
             waiting = current
             every = config.engine.checkpoint_every
             due = every > 0 and (number % every == 0 or number == config.num_rounds)
-            if due or time.perf_counter() - begin > SHORT_ROUND:
+            if due or config.evaluation.patience or time.perf_counter() - begin > SHORT_ROUND:
                 yield from self._report(waiting)
                 waiting = None
             if due:

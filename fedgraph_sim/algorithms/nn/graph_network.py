@@ -27,8 +27,13 @@ class Links:
 
     @classmethod
     def of(cls, adjacency: sparse.csr_array, device: torch.device | None = None) -> "Links":
-        """Return the entries of `adjacency` [N, N], row = target, those of a node to itself included."""
-        entries = adjacency.tocsr().tocoo()
+        """Return the entries of `adjacency` [N, N], row = target, and one of weight 1 from each node to itself.
+
+        Such is the diagonal of the published networks: exp(-d^2) of no distance.
+        """
+        links = adjacency.tolil()
+        links.setdiag(1)
+        entries = links.tocsr().tocoo()
         target, source = (torch.from_numpy(index.astype(np.int64)).to(device) for index in entries.coords)
         weight = torch.from_numpy(entries.data.astype(np.float32)).to(device)
         return cls(source, target, weight, adjacency.shape[0])
