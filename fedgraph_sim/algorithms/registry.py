@@ -4,8 +4,8 @@ from fedgraph_sim.algorithms.centralized import Centralized
 from fedgraph_sim.algorithms.cnfgnn import Cnfgnn
 from fedgraph_sim.algorithms.fedavg import FedAvg
 from fedgraph_sim.algorithms.fedgnn import FedGnn
-from fedgraph_sim.algorithms.fedmlp import FedMlp
 from fedgraph_sim.algorithms.fedgru import FedGru
+from fedgraph_sim.algorithms.fedmlp import FedMlp
 from fedgraph_sim.algorithms.fedmtl import FedMtl
 from fedgraph_sim.algorithms.fedper import FedPer
 from fedgraph_sim.algorithms.fedprox import FedProx

@@ -19,8 +19,8 @@ def mlp(weights, name):
 
 def reference(network, weights, encodings, adjacency):
     """Return the embeddings by the definition, link by link, for one window [N, size]."""
-    links = [(t, s, float(adjacency[t, s])) for t in range(len(adjacency)) for s in range(len(adjacency))]
-    links = [link for link in links if link[2] != 0]
+    weight = adjacency + np.diag(1 - np.diag(adjacency))  # each node reaches itself
+    links = [(t, s, float(weight[t, s])) for t, s in zip(*np.nonzero(weight), strict=True)]
     edges = [torch.tensor([weight]) for _, _, weight in links]
     nodes, whole = list(encodings), torch.zeros(network.size)
     for block in range(network.blocks):
