@@ -11,11 +11,11 @@ from typing import Any
 
 import tomli_w
 
-from fedgraph_sim.datasets.partition_info import PartitionInfo
 from fedgraph_sim.datasets.partitioners.whole import Whole
-from fedgraph_sim.datasets.store import PartitionStore, prepare
+from fedgraph_sim.datasets.storage import Store, StoreInfo, prepare
 from fedgraph_sim.engine.checks import (
     CONFIG_FILE,
+    check_kind,
     check_protocol,
     check_run_folder,
     check_training,
@@ -37,7 +37,7 @@ class Folders:
     data: Path | None
 
 
-def load_partition(config: RunConfig, folders: Folders) -> tuple[PartitionStore, bool]:
+def load_partition(config: RunConfig, folders: Folders) -> tuple[Store[Any], bool]:
     """Return the store of the configured partition, made now if need be, and whether it was there already."""
     return prepare(
         config.dataset,
@@ -59,6 +59,7 @@ def prepare_run(config: RunConfig, folders: Folders, *, inline: bool, force: boo
         ConfigError: for whatever the user can mend; the run's folder has not been touched then.
     """
     check_run_folder(folders.run, force=force)
+    check_kind(config)
     check_protocol(config)
     config = as_run(config)
     with ThreadPoolExecutor(1) as pool:
@@ -83,7 +84,7 @@ def prepare_run(config: RunConfig, folders: Folders, *, inline: bool, force: boo
 class Run:
     """A run that has passed all checks and has its folder. `events` starts it."""
 
-    def __init__(self, job: Job, info: PartitionInfo) -> None:
+    def __init__(self, job: Job, info: StoreInfo) -> None:
         self.job = job
         self.info = info
         self._coordinator: Any = None
@@ -165,7 +166,7 @@ def _make_folder(job: Job, *, force: bool) -> None:
         raise ConfigError(f"cannot write to {job.folder}: {error.strerror}; choose another folder") from error
 
 
-def _timed_partition(config: RunConfig, folders: Folders) -> tuple[PartitionStore, float]:
+def _timed_partition(config: RunConfig, folders: Folders) -> tuple[Store[Any], float]:
     begin = time.perf_counter()
     store, _ = load_partition(config, folders)
     return store, time.perf_counter() - begin
@@ -177,6 +178,5 @@ def _connect() -> list[Node]:
     return connect()
 
 
-def _placement(info: PartitionInfo, config: RunConfig, nodes: list[Node]) -> Placement:
-    sizes = [nodes + edges for nodes, edges in zip(info.nodes, info.edges, strict=True)]
-    return place(sizes, config.engine, nodes)
+def _placement(info: StoreInfo, config: RunConfig, nodes: list[Node]) -> Placement:
+    return place(info.sizes, config.engine, nodes)

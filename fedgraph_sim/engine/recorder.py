@@ -12,6 +12,7 @@ import pyarrow as pa
 from torch.utils.tensorboard import SummaryWriter
 
 from fedgraph_sim.engine.files import write_table, write_text
+from fedgraph_sim.engine.forecasts import Curves, by_sensor, plots, step_rows, write_curves
 from fedgraph_sim.engine.ledger import Ledger
 from fedgraph_sim.engine.matrices import ClientMatrix
 from fedgraph_sim.engine.report import RoundReport
@@ -34,6 +35,8 @@ class Recorder:
         self._reports: list[RoundReport] = []
         self._clients: list[pa.RecordBatch] = []
         self._matrices: list[pa.RecordBatch] = []
+        self._steps: list[pa.RecordBatch] = []
+        self._forecast: tuple[int, Curves] | None = None
         self._tensorboard = SummaryWriter(str(folder))
         self._flushed = time.monotonic()
         self._seconds = 0.0
@@ -44,11 +47,18 @@ class Recorder:
         self._scalars(report)
         if report.evaluation is not None and report.evaluation.clients:
             self._clients.append(_client_rows(report))
+        if report.evaluation is not None and report.evaluation.steps:
+            self._steps.append(step_rows(report.round, report.evaluation))
         for matrix in matrices:
             self._matrices.append(matrix.rows())
             self._tensorboard.add_image(matrix.name, matrix.image(), matrix.round, dataformats="HW")
         if time.monotonic() - self._flushed > max(FLUSH_SECONDS, self._seconds / FLUSH_SHARE):
             self.flush()
+
+    def keep_forecast(self, report: RoundReport) -> None:
+        """Keep the round's forecasts, to be drawn at the end, instead of those of an earlier, worse round."""
+        if report.evaluation is not None and report.evaluation.forecast:
+            self._forecast = report.round, by_sensor(report.evaluation)
 
     def flush(self) -> None:
         """Bring the files up to date."""
@@ -61,6 +71,10 @@ class Recorder:
             write_table(self._folder / "clients.parquet", table)
         if self._matrices:
             write_table(self._folder / "matrices.parquet", pa.Table.from_batches(self._matrices))
+        if self._steps:
+            write_table(self._folder / "steps.parquet", pa.Table.from_batches(self._steps))
+        if self._forecast is not None:
+            write_curves(self._folder / "forecasts.parquet", *self._forecast)
         write_table(self._folder / "ledger.parquet", self._ledger.table())
         self._tensorboard.flush()
         self._flushed = time.monotonic()
@@ -69,8 +83,18 @@ class Recorder:
     def close(self, summary: dict[str, Any]) -> None:
         """Write everything that is left, and the summary."""
         self.flush()
+        self._draw()
         self._tensorboard.close()
         write_text(self._folder / "summary.json", json.dumps(summary, indent=2) + "\n")
+
+    def _draw(self) -> None:
+        if self._forecast is None:
+            return
+        round, curves = self._forecast
+        (self._folder / "forecasts").mkdir(exist_ok=True)
+        for sensor, figure in plots(curves):
+            figure.savefig(self._folder / "forecasts" / f"sensor-{sensor}.png", dpi=100)
+            self._tensorboard.add_figure(f"forecast/sensor-{sensor}", figure, round)
 
     def _scalars(self, report: RoundReport) -> None:
         values: dict[str, float | None] = {
