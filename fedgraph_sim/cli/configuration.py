@@ -10,26 +10,37 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from fedgraph_sim.algorithms.registry import ALGORITHMS
+from fedgraph_sim.datasets.graph_dataset import GRAPH
+from fedgraph_sim.datasets.kind import Kind
 from fedgraph_sim.datasets.registry import DATASETS, PARTITIONERS
+from fedgraph_sim.datasets.series_dataset import SERIES
 from fedgraph_sim.datasets.split import Split
+from fedgraph_sim.engine.checks import check_kind
 from fedgraph_sim.engine.config import EngineConfig, EvaluationConfig, RunConfig
 from fedgraph_sim.engine.system import SystemConfig
 from fedgraph_sim.errors import ConfigError
 from fedgraph_sim.names import find
 
-NAMED: Mapping[str, tuple[Mapping[str, type[BaseModel]], str]] = {
-    "algorithm": (ALGORITHMS, "fedpub"),
-    "dataset": (DATASETS, "csbm"),
-    "partition": (PARTITIONERS, "metis"),
+NAMED: Mapping[str, Mapping[str, type[BaseModel]]] = {
+    "algorithm": ALGORITHMS,
+    "dataset": DATASETS,
+    "partition": PARTITIONERS,
 }
-"""Tables whose class follows from their `name`: the classes by name, and the default."""
-PLAIN: Mapping[str, type[BaseModel]] = {
+"""Tables whose class follows from their `name`: the classes by name."""
+PLAIN: dict[str, type[BaseModel]] = {
     "split": Split,
     "engine": EngineConfig,
     "evaluation": EvaluationConfig,
     "system": SystemConfig,
 }
-"""Tables of one class."""
+"""Tables of one class; that of ``[split]`` is the one for graphs."""
+DEFAULTS: Mapping[Kind, dict[str, str]] = {
+    GRAPH: {"algorithm": "fedpub", "dataset": "csbm"},
+    SERIES: {"algorithm": "cnfgnn", "dataset": "diffusion"},
+}
+"""The names that stand in for those which the user leaves out, by the kind of data."""
+BASELINES: Mapping[Kind, tuple[str, str]] = {GRAPH: ("fedavg", "local"), SERIES: ("fedgru", "gru_local")}
+"""The plain average and training alone, by the kind of data: what to compare with first."""
 
 Table = dict[str, Any]
 
@@ -57,19 +68,37 @@ def load_config(file: Path | None, flags: Mapping[str, Any], assignments: Iterab
 def resolve(raw: Table) -> RunConfig:
     """Validate nested tables as they stand in a TOML file."""
     tables: Table = dict(raw)
-    for key, (classes, default) in NAMED.items():
-        table = tables.get(key, {})
-        table = {"name": table} if isinstance(table, str) else _table(key, table)
-        name = find(key, table.get("name", default), classes)
-        tables[key] = _validated(classes[name], table | {"name": name}, key)
-    for key, model in PLAIN.items():
+    named = {key: _named_table(key, tables.get(key, {})) for key in NAMED}
+    kind = _kind(named)
+    defaults = DEFAULTS[kind] | {"partition": kind.partition}
+    for key, table in named.items():
+        name = find(key, table.get("name", defaults[key]), NAMED[key])
+        tables[key] = _validated(NAMED[key][name], table | {"name": name}, key)
+    tables.setdefault("clients", kind.clients)
+    evaluation = _table("evaluation", tables.get("evaluation", {}))
+    tables["evaluation"] = {"protocol": kind.protocol} | evaluation
+    for key, model in (PLAIN | {"split": kind.split}).items():
         tables[key] = _validated(model, _table(key, tables.get(key, {})), key)
     plain = {key: value for key, value in tables.items() if not isinstance(value, BaseModel)}
     _check_keys(RunConfig, plain, "")
     try:
-        return RunConfig.model_validate(tables, strict=True)
+        config = RunConfig.model_validate(tables, strict=True)
     except ValidationError as error:
         raise _one_sentence(error, "") from error
+    check_kind(config)
+    return config
+
+
+def _named_table(key: str, table: Any) -> Table:
+    return {"name": table} if isinstance(table, str) else _table(key, table)
+
+
+def _kind(tables: Mapping[str, Table]) -> Kind:
+    """Return the kind of data of the data set that is named or else of the algorithm; graphs if neither is."""
+    for key, classes in (("dataset", DATASETS), ("algorithm", ALGORITHMS)):
+        if "name" in tables[key]:
+            return classes[find(key, tables[key]["name"], classes)].kind
+    return GRAPH
 
 
 def _renamed(key: str, table: Any, name: str) -> Table:
@@ -77,7 +106,7 @@ def _renamed(key: str, table: Any, name: str) -> Table:
 
     So the baselines of a method run from the method's own file.
     """
-    classes, _ = NAMED[key]
+    classes = NAMED[key]
     known = classes[find(key, name, classes)].model_fields
     kept = {field: value for field, value in table.items() if field in known} if isinstance(table, dict) else {}
     return kept | {"name": name}
@@ -133,7 +162,8 @@ def _check_keys(model: type[BaseModel], table: Table, prefix: str) -> None:
 
 def _nearest(key: str, model: type[BaseModel], prefix: str) -> str:
     if not prefix:
-        default = {table: classes[name] for table, (classes, name) in NAMED.items()}
+        names = DEFAULTS[GRAPH] | {"partition": GRAPH.partition}
+        default = {table: classes[names[table]] for table, classes in NAMED.items()}
         for table, candidate in {**default, **PLAIN}.items():
             if key in candidate.model_fields:
                 return f"did you mean {table}.{key}?"

@@ -16,6 +16,9 @@ from fedgraph_sim.errors import ConfigError
 from fedgraph_sim.names import find
 from fedgraph_sim.recipes import all_papers, recipe
 
+ALL_CLIENTS = 10**6
+"""More clients than there are sensors in any time series, where the data say how many clients there are."""
+
 Figure = tuple[float, ...]
 """Mean and standard deviation as printed; without the latter, or empty, where none was."""
 
@@ -148,7 +151,7 @@ def _config(paper: Paper, setting: str, name: str, seed: int, choice: Choice) ->
     config = load_config(recipe(setting + method.variant), flags, (*method.set, *choice.assignments))
     if config.engine.clients_per_actor == "auto":
         # A run of a grid has one process; saying so in its config makes `run config.toml` repeat it to the last bit.
-        engine = config.engine.model_copy(update={"clients_per_actor": config.clients})
+        engine = config.engine.model_copy(update={"clients_per_actor": config.clients or ALL_CLIENTS})
         config = config.model_copy(update={"engine": engine})
     return as_run(config)
 

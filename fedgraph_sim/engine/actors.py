@@ -13,7 +13,6 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 if TYPE_CHECKING:
-    from fedgraph_sim.datasets.graph import Graph
     from fedgraph_sim.engine.job import Job
     from fedgraph_sim.engine.report import Event
 
@@ -36,15 +35,15 @@ class HostActor:
         return getattr(self._host, method)(*arguments)
 
 
-def _load(home: str, job: "Job", clients: Sequence[int]) -> "dict[int, Graph]":
-    """Read the clients' graphs, on the machine `home` if this one does not see the partition store."""
+def _load(home: str, job: "Job", clients: Sequence[int]) -> dict[int, Any]:
+    """Read the clients' data, on the machine `home` if this one does not see the partition store."""
     from fedgraph_sim.engine.host import load_clients
 
     if job.store.is_dir():
         return load_clients(job, clients)
     there = NodeAffinitySchedulingStrategy(home, soft=False)
     remote: Any = ray.remote(load_clients)
-    graphs: dict[int, Graph] = ray.get(remote.options(num_cpus=0, scheduling_strategy=there).remote(job, clients))
+    graphs: dict[int, Any] = ray.get(remote.options(num_cpus=0, scheduling_strategy=there).remote(job, clients))
     return deepcopy(graphs)  # the store's arrays are read-only
 
 

@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from fedgraph_sim import __version__
-from fedgraph_sim.datasets.partition_info import PartitionInfo
 from fedgraph_sim.engine.config import RunConfig
+from fedgraph_sim.engine.forecasts import Curves
 from fedgraph_sim.engine.matrices import ClientMatrix
 from fedgraph_sim.engine.tree import Tree
 from fedgraph_sim.errors import ConfigError, RunError
@@ -39,7 +39,8 @@ class SpreadRows:
 class Checkpoint:
     """A run after `round`: the server's state, what it published last, every client's state.
 
-    `matrices` were recorded and not yet written. The tables of the run's folder hold the rounds up to this one.
+    `matrices` were recorded and not yet written; `forecast` is the best round with forecasts, and these. The tables of
+    the run's folder hold the rounds up to this one.
     """
 
     round: int
@@ -47,11 +48,12 @@ class Checkpoint:
     public: Tree
     clients: Mapping[int, Tree]
     matrices: Sequence[ClientMatrix] = ()
+    forecast: tuple[int, Curves] | None = None
 
 
-def run_key(config: RunConfig, info: PartitionInfo) -> str:
+def run_key(config: RunConfig, store: Path) -> str:
     """Return what tells apart runs whose checkpoints must not be mixed: all but where clients are placed."""
-    text = config.model_dump_json(exclude={"engine"}) + json.dumps(asdict(info), sort_keys=True)
+    text = config.model_dump_json(exclude={"engine"}) + (store / "info.json").read_text(encoding="utf-8")
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
@@ -117,11 +119,13 @@ def load_checkpoint(path: Path, *, key: str) -> Checkpoint:
 
 
 def _write(folder: Path, checkpoint: Checkpoint, key: str) -> None:
+    best = checkpoint.forecast or (0, {})
     parts = {
         "server": checkpoint.server,
         "public": checkpoint.public,
         "clients": {str(client): state for client, state in checkpoint.clients.items()},
         "matrices": {each.name: torch.from_numpy(each.values) for each in checkpoint.matrices},
+        "forecast": {name: torch.from_numpy(curves) for name, curves in best[1].items()},
     }
     trees, files = {}, {}
     for name, tree in parts.items():
@@ -132,7 +136,7 @@ def _write(folder: Path, checkpoint: Checkpoint, key: str) -> None:
             files[f"{name}.safetensors"] = hashlib.sha256((folder / f"{name}.safetensors").read_bytes()).hexdigest()
     matrices = {each.name: {"round": each.round, "clients": each.clients} for each in checkpoint.matrices}
     about = {"format": FORMAT, "version": __version__, "run": key, "round": checkpoint.round, "files": files}
-    about |= {"trees": trees, "matrices": matrices}
+    about |= {"trees": trees, "matrices": matrices, "forecast_round": best[0]}
     text = json.dumps(about | {"digest": _digest_of(about)})
     (folder / FILE).write_text(text + "\n", encoding="utf-8")
 
@@ -149,6 +153,7 @@ def _read(path: Path, about: dict[str, Any]) -> Checkpoint:
         return _rebuilt(about["trees"][name], tensors)
 
     values = tree("matrices")
+    curves = {name: leaf.numpy() for name, leaf in tree("forecast").items()}
     return Checkpoint(
         round=int(about["round"]),
         server=tree("server"),
@@ -158,6 +163,7 @@ def _read(path: Path, about: dict[str, Any]) -> Checkpoint:
             ClientMatrix(name=name, round=each["round"], clients=tuple(each["clients"]), values=values[name].numpy())
             for name, each in about["matrices"].items()
         ],
+        forecast=(int(about["forecast_round"]), curves) if curves else None,
     )
 
 

@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import torch
 
-from fedgraph_sim.datasets.store import PartitionStore
 from fedgraph_sim.engine.checkpoint import (
     FOLDER,
     Checkpoint,
@@ -32,7 +31,7 @@ from fedgraph_sim.engine.recorder import Recorder
 from fedgraph_sim.engine.report import Event, Outcome, RolledBack, RoundReport, Started
 from fedgraph_sim.engine.rounds import Finished, Rounds, check_losses
 from fedgraph_sim.engine.spread import Spread
-from fedgraph_sim.engine.summary import profile, seconds, summarize
+from fedgraph_sim.engine.summary import best_round, profile, seconds, summarize
 from fedgraph_sim.engine.system import system_of
 from fedgraph_sim.engine.tree import Tree, tree_map
 from fedgraph_sim.errors import RunError
@@ -55,7 +54,7 @@ class Coordinator:
         keep_large_blocks()
         sys.setswitchinterval(0.0005)  # the round loop is short work between waits, beside threads of Ray
         torch.set_num_threads(1)  # so that reductions run in one order, whatever process the coordinator lives in
-        store = PartitionStore(job.store)
+        store = job.open_store()
         self._job = job
         self._cohort = cohort
         self._info = store.info
@@ -77,10 +76,10 @@ class Coordinator:
             seed=job.config.seed,
             fraction=job.config.fraction,
             ledger=self._ledger,
-            system=system_of(config.system, nodes=self._info.nodes, seed=config.seed),
+            system=system_of(config.system, sizes=self._info.sizes, seed=config.seed),
         )
-        self._key = run_key(config, self._info)
-        self._rounds = Rounds(config, self._fed, evaluator, self._stop)
+        self._key = run_key(config, job.store)
+        self._rounds = Rounds(config, self._fed, evaluator, self._is_over)
 
     def stop(self) -> None:
         """Ask the run to end after the round that is under way."""
@@ -95,7 +94,7 @@ class Coordinator:
             ready = time.time()
             yield Started(hosts=self._cohort.hosts)
             yield from self._train()
-            if len(self._reports) < self._job.config.num_rounds:
+            if len(self._reports) < self._job.config.num_rounds and not self._is_patient_no_more():
                 ending = _Ending(status="interrupted")
         except RunError as error:
             ending = _Ending(status="failed", error=str(error), details=error.details)
@@ -151,7 +150,7 @@ class Coordinator:
             return self._rounds.set_up(), 0
         nothing = Checkpoint(round=-1, server=None, public=None, clients={client: {} for client in self._fed.clients})
         checkpoint = nothing if path is None else load_checkpoint(path, key=self._key)
-        self._reports = self._recorder.restore(checkpoint.round)
+        self._reports = self._recorder.restore(checkpoint.round, checkpoint.forecast)
         self._cohort.restore(checkpoint.clients)
         self._fed.restore(checkpoint.public, checkpoint.matrices)
         if path is None:
@@ -162,6 +161,22 @@ class Coordinator:
 
         return tree_map(held, checkpoint.server), checkpoint.round
 
+    def _is_over(self) -> bool:
+        """Tell whether no other round shall begin, however many there might be."""
+        return self._stop.is_set() or self._is_patient_no_more()
+
+    def _is_patient_no_more(self) -> bool:
+        """Tell whether the rounds since the best validation are as many as the user wants to wait."""
+        patience = self._job.config.evaluation.patience
+        if patience == 0 or not self._reports:
+            return False
+        best = self._best()
+        return best is not None and self._reports[-1].round - best.round >= patience
+
+    def _best(self) -> RoundReport | None:
+        evaluated = [report for report in self._reports if report.evaluation is not None]
+        return best_round(evaluated, f"val_{self._job.config.algorithm.metric}")
+
     def _recorded(self, finished: Finished) -> RoundReport:
         begin = time.perf_counter()
         matrices = finished.matrices
@@ -169,8 +184,11 @@ class Coordinator:
             matrices = [*partition_matrices(self._info), *matrices]
         self._reports.append(finished.report)
         self._recorder.record(finished.report, finished.participants, matrices)
+        if self._best() is finished.report:
+            self._recorder.keep_forecast(finished.report)
+        report = self._reports[-1] = finished.report.without_forecast()
         self._seconds_recorder.append(time.perf_counter() - begin)
-        return finished.report
+        return report
 
     def _save(self, round: int, server: Tree) -> None:
         """Write a checkpoint, and before it the tables up to its round."""
@@ -181,6 +199,7 @@ class Coordinator:
             public=self._fed.published,
             clients=self._cohort.states(),
             matrices=self._fed.waiting_matrices,
+            forecast=self._recorder.forecast,
         )
         save_checkpoint(self._job.folder / FOLDER, checkpoint, key=self._key)
 

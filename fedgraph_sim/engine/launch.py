@@ -13,11 +13,11 @@ from typing import Any
 import platformdirs
 import tomli_w
 
-from fedgraph_sim.datasets.partition_info import PartitionInfo
 from fedgraph_sim.datasets.partitioners.whole import Whole
-from fedgraph_sim.datasets.store import PartitionStore, prepare
+from fedgraph_sim.datasets.storage import Store, StoreInfo, prepare
 from fedgraph_sim.engine.checks import (
     CONFIG_FILE,
+    check_kind,
     check_protocol,
     check_run_folder,
     check_store,
@@ -49,10 +49,10 @@ def cache_folder() -> Path:
     return Path(os.environ.get("FEDGRAPH_CACHE") or platformdirs.user_cache_dir("fedgraph-sim")).absolute()
 
 
-def load_partition(config: RunConfig, folders: Folders) -> tuple[PartitionStore, bool]:
+def load_partition(config: RunConfig, folders: Folders) -> tuple[Store[Any], bool]:
     """Return the store of the configured partition, made now if need be, and whether it was there already."""
     if folders.store is not None:
-        store = PartitionStore(folders.store)
+        store = config.dataset.kind.store(folders.store)
         check_store(config, store)
         return store, True
     return prepare(
@@ -86,6 +86,7 @@ def prepare_run(
     """
     if not resume:
         check_run_folder(folders.run, force=force)
+    check_kind(config)
     check_protocol(config)
     config = as_run(config)
     with ThreadPoolExecutor(1) as pool:
@@ -102,7 +103,7 @@ def prepare_run(
         started=started,
         seconds_partition=seconds_partition,
         inline=inline,
-        resume=_checkpoint(folders.run, config, store.info) if resume else None,
+        resume=_checkpoint(folders.run, config, store.folder) if resume else None,
     )
     if not resume:
         _make_folder(job, force=force)
@@ -112,7 +113,7 @@ def prepare_run(
 class Run:
     """A run that has passed all checks and has its folder. `events` starts it."""
 
-    def __init__(self, job: Job, info: PartitionInfo) -> None:
+    def __init__(self, job: Job, info: StoreInfo) -> None:
         self.job = job
         self.info = info
         self._coordinator: Any = None
@@ -193,14 +194,14 @@ def config_toml(config: RunConfig) -> str:
     return tomli_w.dumps(config.model_dump(mode="json", exclude_none=True))
 
 
-def _checkpoint(folder: Path, config: RunConfig, info: PartitionInfo) -> Path:
+def _checkpoint(folder: Path, config: RunConfig, store: Path) -> Path:
     """Return the latest checkpoint in a run's folder, read and found good."""
     from fedgraph_sim.engine.checkpoint import FOLDER, latest_checkpoint, load_checkpoint, run_key
 
     path = latest_checkpoint(folder / FOLDER)
     if path is None:
         raise ConfigError(f"{folder} has no checkpoint to go on from; engine.checkpoint_every makes a run write them")
-    load_checkpoint(path, key=run_key(config, info))
+    load_checkpoint(path, key=run_key(config, store))
     return path
 
 
@@ -214,7 +215,7 @@ def _make_folder(job: Job, *, force: bool) -> None:
         raise ConfigError(f"cannot write to {job.folder}: {error.strerror}; choose another folder") from error
 
 
-def _timed_partition(config: RunConfig, folders: Folders) -> tuple[PartitionStore, float]:
+def _timed_partition(config: RunConfig, folders: Folders) -> tuple[Store[Any], float]:
     begin = time.perf_counter()
     store, _ = load_partition(config, folders)
     return store, time.perf_counter() - begin
@@ -226,6 +227,5 @@ def _connect(address: str | None) -> list[Node]:
     return connect(address)
 
 
-def _placement(info: PartitionInfo, config: RunConfig, nodes: list[Node]) -> Placement:
-    sizes = [nodes + edges for nodes, edges in zip(info.nodes, info.edges, strict=True)]
-    return place(sizes, config.engine, nodes)
+def _placement(info: StoreInfo, config: RunConfig, nodes: list[Node]) -> Placement:
+    return place(info.sizes, config.engine, nodes)

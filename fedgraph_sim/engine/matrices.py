@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fedgraph_sim.datasets.partition_info import PartitionInfo
+from fedgraph_sim.datasets.storage import StoreInfo
 
 IMAGE_SIZE = 256
 """Pixels that an image has at least in each direction."""
@@ -45,16 +45,10 @@ class ClientMatrix:
         return np.kron(shades, np.ones((pixels, pixels))).astype(np.uint8)
 
 
-def partition_matrices(info: PartitionInfo) -> Sequence[ClientMatrix]:
-    """Return the clients' label similarity and, where the partition has counted them, the missing edges between them.
-
-    Missing edges are directed entries of the whole graph that no client holds.
-    """
-    values = {"label_similarity": info.label_similarity}
-    if info.cut is not None:
-        values["missing_edges"] = np.array(info.cut, np.float64)
+def partition_matrices(info: StoreInfo) -> Sequence[ClientMatrix]:
+    """Return what the partition says of pairs of clients."""
     clients = tuple(range(info.num_clients))
     return [
         ClientMatrix(name=name, round=0, clients=clients, values=matrix.astype(np.float32))
-        for name, matrix in values.items()
+        for name, matrix in info.matrices.items()
     ]

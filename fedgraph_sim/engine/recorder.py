@@ -15,6 +15,7 @@ from torch.utils.tensorboard import SummaryWriter
 
 from fedgraph_sim.engine.evaluation import Evaluation
 from fedgraph_sim.engine.files import write_table, write_text
+from fedgraph_sim.engine.forecasts import Curves, by_sensor, plots, step_rows, write_curves
 from fedgraph_sim.engine.ledger import Ledger
 from fedgraph_sim.engine.matrices import ClientMatrix
 from fedgraph_sim.engine.report import RoundReport
@@ -39,13 +40,22 @@ class Recorder:
         self._reports: list[RoundReport] = []
         self._clients: list[pa.RecordBatch] = []
         self._matrices: list[pa.RecordBatch] = []
+        self._steps: list[pa.RecordBatch] = []
+        self._forecast: tuple[int, Curves] | None = None
         self._tensorboard = SummaryWriter(str(folder))
         self._flushed = time.monotonic()
         self._seconds = 0.0
 
-    def restore(self, round: int) -> list[RoundReport]:
+    @property
+    def forecast(self) -> tuple[int, Curves] | None:
+        """The best round so far whose evaluation has forecasts, and these."""
+        return self._forecast
+
+    def restore(self, round: int, forecast: tuple[int, Curves] | None) -> list[RoundReport]:
         """Go back to the tables as they were after `round`, and return its reports and those before it."""
-        tables = {name: self._rows_until(name, round) for name in ("rounds", "clients", "matrices", "ledger")}
+        tables = {name: self._rows_until(name, round) for name in ("rounds", "clients", "matrices", "steps", "ledger")}
+        self._steps = tables["steps"].to_batches() if tables["steps"].num_rows else []
+        self._forecast = forecast
         self._reports = [_report(row) for row in tables["rounds"].to_pylist()]
         self._clients = tables["clients"].to_batches() if tables["clients"].num_rows else []
         self._matrices = tables["matrices"].to_batches() if tables["matrices"].num_rows else []
@@ -68,15 +78,22 @@ class Recorder:
 
     def record(self, report: RoundReport, participants: Sequence[int], matrices: Sequence[ClientMatrix] = ()) -> None:
         """Add one round, who took part in it, and numbers for pairs of clients."""
-        self._reports.append(report)
+        self._reports.append(report.without_forecast())
         self._scalars(report)
         if report.evaluation is not None and report.evaluation.clients:
             self._clients.append(_client_rows(report, participants))
+        if report.evaluation is not None and report.evaluation.steps:
+            self._steps.append(step_rows(report.round, report.evaluation))
         for matrix in matrices:
             self._matrices.append(matrix.rows())
             self._tensorboard.add_image(matrix.name, matrix.image(), matrix.round, dataformats="HW")
         if time.monotonic() - self._flushed > max(FLUSH_SECONDS, self._seconds / FLUSH_SHARE):
             self.flush()
+
+    def keep_forecast(self, report: RoundReport) -> None:
+        """Keep the round's forecasts, to be drawn at the end, instead of those of an earlier, worse round."""
+        if report.evaluation is not None and report.evaluation.forecast:
+            self._forecast = report.round, by_sensor(report.evaluation)
 
     def flush(self) -> None:
         """Bring the files up to date."""
@@ -89,6 +106,10 @@ class Recorder:
             write_table(self._folder / "clients.parquet", table)
         if self._matrices:
             write_table(self._folder / "matrices.parquet", pa.Table.from_batches(self._matrices))
+        if self._steps:
+            write_table(self._folder / "steps.parquet", pa.Table.from_batches(self._steps))
+        if self._forecast is not None:
+            write_curves(self._folder / "forecasts.parquet", *self._forecast)
         write_table(self._folder / "ledger.parquet", self._ledger.table())
         self._tensorboard.flush()
         self._flushed = time.monotonic()
@@ -97,8 +118,18 @@ class Recorder:
     def close(self, summary: dict[str, Any]) -> None:
         """Write everything that is left, and the summary."""
         self.flush()
+        self._draw()
         self._tensorboard.close()
         write_text(self._folder / "summary.json", json.dumps(summary, indent=2) + "\n")
+
+    def _draw(self) -> None:
+        if self._forecast is None:
+            return
+        round, curves = self._forecast
+        (self._folder / "forecasts").mkdir(exist_ok=True)
+        for sensor, figure in plots(curves):
+            figure.savefig(self._folder / "forecasts" / f"sensor-{sensor}.png", dpi=100)
+            self._tensorboard.add_figure(f"forecast/sensor-{sensor}", figure, round)
 
     def _scalars(self, report: RoundReport) -> None:
         values: dict[str, float | None] = {

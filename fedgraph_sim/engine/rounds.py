@@ -1,8 +1,7 @@
 """The round loop: training, evaluation behind it, and what is reported of a round."""
 
-import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -53,13 +52,13 @@ class Finished:
 
 
 class Rounds:
-    """Runs the rounds of `config` until the last one, or until `stop` is set."""
+    """Runs the rounds of `config` until the last one, or until `is_over` says so."""
 
-    def __init__(self, config: RunConfig, fed: Federation, evaluator: Evaluator, stop: threading.Event) -> None:
+    def __init__(self, config: RunConfig, fed: Federation, evaluator: Evaluator, is_over: Callable[[], bool]) -> None:
         self._config = config
         self._fed = fed
         self._evaluator = evaluator
-        self._stop = stop
+        self._is_over = is_over
 
     def set_up(self) -> Tree:
         """Return the server's state before the first round."""
@@ -71,7 +70,7 @@ class Rounds:
         """Run the rounds behind `after`; where they are short, one is reported while the clients do the next."""
         waiting: _Round | None = None
         for number in range(after + 1, self._config.num_rounds + 1):
-            if self._stop.is_set():
+            if self._is_over():
                 break
             begin = time.perf_counter()
             try:
@@ -86,7 +85,7 @@ class Rounds:
                 yield from self._report(waiting, end=begin)
             waiting, server = current, current.server
             due = self._is_due(number)
-            if due or time.perf_counter() - begin > SHORT_ROUND:
+            if due or self._config.evaluation.patience or time.perf_counter() - begin > SHORT_ROUND:
                 yield from self._report(waiting, due=due)
                 waiting = None
         if waiting is not None:
@@ -95,7 +94,7 @@ class Rounds:
     def _is_due(self, number: int) -> bool:
         """Tell whether a checkpoint is due after round `number`."""
         every = self._config.engine.checkpoint_every
-        return every > 0 and (number % every == 0 or number == self._config.num_rounds or self._stop.is_set())
+        return every > 0 and (number % every == 0 or number == self._config.num_rounds or self._is_over())
 
     def _begin(self, number: int, server: Tree) -> _Round:
         """Train, and ask for the evaluation without waiting for it."""
@@ -163,7 +162,8 @@ def check_losses(report: RoundReport) -> None:
         return
     for name, values in evaluation.values.items():
         counted = evaluation.counts[name] > 0
-        bad = counted & ~(np.abs(values) <= MAX_LOSS)
+        limit = MAX_LOSS if name.endswith("_loss") else np.finfo(np.float64).max
+        bad = counted & ~(np.abs(values) <= limit)
         if bad.any():
             where = int(np.flatnonzero(bad)[0])
             who = f"client {evaluation.clients[where]}" if evaluation.clients else "the server's model"

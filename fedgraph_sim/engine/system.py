@@ -23,7 +23,7 @@ class SystemConfig(BaseModel):
     compute: float = Field(
         0,
         ge=0,
-        description="seconds of a client step per 1,000 nodes of the client's graph",
+        description="seconds of a client step per 1,000 nodes and edges of the client, or per 1,000 sensors",
         json_schema_extra={"unit": "s"},
     )
     slowdown: float = Field(
@@ -59,14 +59,14 @@ class SystemConfig(BaseModel):
 
 
 class System:
-    """The clients' devices in one round after another. `nodes` are the sizes of the clients' graphs."""
+    """The clients' devices in one round after another. `sizes` says how much each client has to compute on."""
 
-    def __init__(self, config: SystemConfig, *, nodes: Sequence[int], seed: int) -> None:
+    def __init__(self, config: SystemConfig, *, sizes: Sequence[int], seed: int) -> None:
         self.config = config
         self._seed = seed
-        clients = np.arange(len(nodes), dtype=np.int64)
+        clients = np.arange(len(sizes), dtype=np.int64)
         factors = config.slowdown ** uniform(seed_for(seed, "slowdown"), clients)
-        self._seconds_compute = config.compute * np.array(nodes, float) / 1000 * factors
+        self._seconds_compute = config.compute * np.array(sizes, float) / 1000 * factors
         self.begin(round=0)
 
     def begin(self, *, round: int) -> None:
@@ -113,9 +113,9 @@ class System:
         return max(self.elapsed, self.config.deadline) if self.missing else self.elapsed
 
 
-def system_of(config: SystemConfig, *, nodes: Sequence[int], seed: int) -> System | None:
+def system_of(config: SystemConfig, *, sizes: Sequence[int], seed: int) -> System | None:
     """Return the clients' devices; None where the configuration says nothing of them, and nobody has to wait."""
-    return None if config == SystemConfig() else System(config, nodes=nodes, seed=seed)
+    return None if config == SystemConfig() else System(config, sizes=sizes, seed=seed)
 
 
 def uniform(seed: int, numbers: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import fedgraph_sim
-from fedgraph_sim.datasets.store import PartitionStore
+from fedgraph_sim.datasets.storage import Store
 from fedgraph_sim.engine.checks import CONFIG_FILE
 from fedgraph_sim.engine.config import RunConfig
 from fedgraph_sim.engine.files import write_text
@@ -21,7 +22,7 @@ MAX_UPLOAD = 500 * 10**6
 
 
 @contextmanager
-def bundle(config: RunConfig | None = None, store: PartitionStore | None = None) -> Iterator[Path]:
+def bundle(config: RunConfig | None = None, store: Store[Any] | None = None) -> Iterator[Path]:
     """Yield a folder that a job on the cluster has as its working directory; it is gone afterwards.
 
     It holds the package as it is installed here and nothing else that lies beside it, ``config.toml``, and `store`.
@@ -37,7 +38,7 @@ def bundle(config: RunConfig | None = None, store: PartitionStore | None = None)
         yield folder
 
 
-def upload_size(store: PartitionStore) -> int:
+def upload_size(store: Store[Any]) -> int:
     """Return the bytes of a partition's files. Raises `ConfigError` where they are more than may travel."""
     size = sum(path.stat().st_size for path in store.folder.iterdir())
     if size > MAX_UPLOAD:

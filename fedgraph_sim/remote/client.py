@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedgraph_sim.datasets.partition_info import PartitionInfo
+from fedgraph_sim.datasets.storage import StoreInfo
 from fedgraph_sim.engine.checks import check_protocol, check_run_folder
 from fedgraph_sim.engine.cluster import connect
 from fedgraph_sim.engine.config import RunConfig
@@ -32,7 +32,7 @@ class Head:
         self._run: Run | None = None
         self._events: Iterator[Event] = iter(())
 
-    def prepare(self, config: RunConfig, name: str, *, force: bool, started: float) -> tuple[Job, PartitionInfo] | str:
+    def prepare(self, config: RunConfig, name: str, *, force: bool, started: float) -> tuple[Job, StoreInfo] | str:
         """Check and place the run in the cluster; return what the client shows of it, or what the user must mend."""
         folders = Folders(
             run=ON_HEAD.expanduser() / name, cache=cache_folder(), data=None, store=Path(STORE).absolute()
@@ -62,7 +62,7 @@ class Head:
 class RemoteRun:
     """A run on the head as the client sees it; `job.folder` is where its results will be here."""
 
-    def __init__(self, head: Any, job: Job, info: PartitionInfo) -> None:
+    def __init__(self, head: Any, job: Job, info: StoreInfo) -> None:
         self._head = head
         self.job = job
         self.info = info

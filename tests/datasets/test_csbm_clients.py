@@ -9,7 +9,7 @@ from fedgraph_sim.datasets.partitioners.column import Column
 from fedgraph_sim.datasets.partitioners.node import Node
 from fedgraph_sim.datasets.preprocess import adjacency
 from fedgraph_sim.datasets.split import Split
-from fedgraph_sim.datasets.store import prepare
+from fedgraph_sim.datasets.storage import prepare
 from fedgraph_sim.errors import ConfigError
 
 

@@ -1,4 +1,4 @@
-"""Two runs, compared to the last bit."""
+"""Small runs of every algorithm, and two runs compared to the last bit."""
 
 from pathlib import Path
 
@@ -7,7 +7,21 @@ import pyarrow.parquet as pq
 import torch
 from safetensors.torch import load_file
 
+from fedgraph_sim.algorithms.registry import ALGORITHMS
+from fedgraph_sim.datasets.series_dataset import SERIES
 from fedgraph_sim.engine.checkpoint import latest_checkpoint
+
+SIZES = {"hidden": 8, "generator_rounds": 2, "pretrain_epochs": 1, "graph_hidden": 8, "graph_out": 4}
+
+
+def small(algorithm: str) -> tuple[str, ...]:
+    """Return assignments that make a run of an algorithm quick: four clients on little data."""
+    kind = ALGORITHMS[algorithm]
+    data = ("clients=4", "dataset.num_nodes=300")
+    if kind.kind is SERIES:
+        data = ("dataset.num_roads=2", "dataset.road_length=2", "dataset.length=150", "dataset.history=3")
+        data += ("dataset.horizon=3",)
+    return data + tuple(f"algorithm.{key}={size}" for key, size in SIZES.items() if key in kind.model_fields)
 
 
 def results(folder: Path) -> tuple[dict[str, torch.Tensor], dict[str, pa.Table]]:

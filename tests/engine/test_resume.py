@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from comparison import assert_same
+from comparison import assert_same, small
 
 from fedgraph_sim.algorithms.registry import ALGORITHMS
 from fedgraph_sim.cli.configuration import load_config
@@ -12,25 +12,19 @@ from fedgraph_sim.engine.launch import Folders, prepare_run
 from fedgraph_sim.engine.report import RoundReport
 from fedgraph_sim.errors import ConfigError
 
-OPTIONS = ("dataset.num_nodes=300", "engine.checkpoint_every=2", "evaluation.every=2")
+OPTIONS = ("engine.checkpoint_every=2", "evaluation.every=2")
 ROUNDS = 5
 
 
 @pytest.fixture
 def prepare(tmp_path):
     def run(name, *assignments, algorithm="fedavg", resume=False):
-        flags = {"rounds": ROUNDS, "clients": 4, "algorithm": algorithm}
-        config = load_config(None, flags, (*OPTIONS, *assignments))
+        flags = {"rounds": ROUNDS, "algorithm": algorithm}
+        config = load_config(None, flags, (*small(algorithm), *OPTIONS, *assignments))
         folders = Folders(run=tmp_path / name, cache=tmp_path / "cache", data=None)
         return prepare_run(config, folders, inline=True, resume=resume, started=0.0)
 
     return run
-
-
-def small(algorithm):
-    """Return what makes an algorithm quick."""
-    sizes = {"hidden": 8, "generator_rounds": 1, "pretrain_epochs": 1}
-    return tuple(f"algorithm.{key}={size}" for key, size in sizes.items() if key in ALGORITHMS[algorithm].model_fields)
 
 
 def finish(run):
@@ -50,7 +44,6 @@ def crashed(folder, copy):
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_tables_that_are_ahead_of_the_checkpoint_are_cut_back(prepare, tmp_path, algorithm, batched):
     options = (f"engine.batched={batched}", "fraction=0.7")
-    options += small(algorithm)
     whole = finish(prepare("whole", *options, algorithm=algorithm))
     crashed(whole, tmp_path / "crashed")
     again = finish(prepare("crashed", *options, algorithm=algorithm, resume=True))

@@ -3,6 +3,7 @@
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from comparison import small
 
 from fedgraph_sim.algorithms.registry import ALGORITHMS
 from fedgraph_sim.cli.configuration import load_config
@@ -15,7 +16,7 @@ BYTES = np.array([1_000_000, 1_000_000, 1_000_000])
 
 
 def system(**options):
-    return System(SystemConfig(**options), nodes=NODES, seed=0)
+    return System(SystemConfig(**options), sizes=NODES, seed=0)
 
 
 def test_seconds_of_a_round_follow_the_formula():
@@ -80,8 +81,8 @@ def test_draws_are_uniform_and_a_function_of_seed_and_number():
 
 @pytest.fixture
 def run(tmp_path):
-    def begin(name, *assignments, **flags):
-        config = load_config(None, {"rounds": 4, "clients": 5, **flags}, ("dataset.num_nodes=300", *assignments))
+    def begin(name, *assignments, algorithm="fedavg"):
+        config = load_config(None, {"rounds": 4, "algorithm": algorithm}, (*small(algorithm), *assignments))
         folders = Folders(run=tmp_path / name, cache=tmp_path / "cache", data=None)
         events = list(prepare_run(config, folders, inline=True, started=0.0).events())
         assert events[-1].status == "completed", events[-1].error
@@ -100,10 +101,8 @@ ROUGH = ("system.drop=0.4", "system.compute=1", "system.slowdown=20", "system.de
 )
 def test_every_algorithm_works_with_fewer_replies(run, algorithm, batched):
     options = ("engine.clients_per_actor=2", f"engine.batched={batched}")
-    small = {"hidden": 8, "generator_rounds": 2, "pretrain_epochs": 1}
-    options += tuple(f"algorithm.{k}={v}" for k, v in small.items() if k in ALGORITHMS[algorithm].model_fields)
     reports, folder = run("rough", *ROUGH, *options, algorithm=algorithm)
-    assert min(report.num_participants for report in reports) < 5
+    assert min(report.num_participants for report in reports) < 4
     ledger = pq.read_table(folder / "ledger.parquet").to_pylist()
     clients = pq.read_table(folder / "clients.parquet").to_pylist()
     for report in reports:
@@ -115,7 +114,7 @@ def test_every_algorithm_works_with_fewer_replies(run, algorithm, batched):
 
 
 def test_a_calm_system_changes_nothing_but_the_clock(run):
-    (plain, first), (calm, second) = run("plain", algorithm="fedavg"), run("calm", *CALM, algorithm="fedavg")
+    (plain, first), (calm, second) = run("plain"), run("calm", *CALM)
     assert [report.evaluation.metrics for report in plain] == [report.evaluation.metrics for report in calm]
     assert pq.read_table(first / "ledger.parquet").equals(pq.read_table(second / "ledger.parquet"))
     assert {report.seconds_simulated for report in plain} == {0.0}

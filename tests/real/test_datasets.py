@@ -13,7 +13,7 @@ from fedgraph_sim.datasets.partitioners.overlap import Overlap
 from fedgraph_sim.datasets.planetoid import Planetoid
 from fedgraph_sim.datasets.preprocess import adjacency
 from fedgraph_sim.datasets.split import Split
-from fedgraph_sim.datasets.store import prepare
+from fedgraph_sim.datasets.storage import prepare
 from fedgraph_sim.datasets.subcora import SubCora
 
 
