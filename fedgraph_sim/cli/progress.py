@@ -13,9 +13,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from fedgraph_sim.cli.run_folders import other_algorithms
-from fedgraph_sim.engine.checks import CONFIG_FILE
 from fedgraph_sim.engine.config import RunConfig
 from fedgraph_sim.engine.federation import Task
+from fedgraph_sim.engine.files import CONFIG_FILE
 from fedgraph_sim.engine.job import Job
 from fedgraph_sim.engine.launch import Run
 from fedgraph_sim.engine.report import Outcome, RoundReport, Started

@@ -5,7 +5,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,12 @@ from fedgraph_sim.datasets.partition_info import PartitionInfo
 from fedgraph_sim.datasets.partitioners.whole import Whole
 from fedgraph_sim.datasets.store import PartitionStore, prepare
 from fedgraph_sim.engine.checks import (
-    CONFIG_FILE,
     check_protocol,
     check_run_folder,
     check_training,
 )
 from fedgraph_sim.engine.config import RunConfig
-from fedgraph_sim.engine.files import write_text
+from fedgraph_sim.engine.files import CONFIG_FILE, PARTITION_FILE, write_text
 from fedgraph_sim.engine.job import Job
 from fedgraph_sim.engine.placement import Node, Placement, place, this_machine
 from fedgraph_sim.engine.report import Event, Outcome, RoundReport
@@ -76,7 +75,7 @@ def prepare_run(config: RunConfig, folders: Folders, *, inline: bool, force: boo
         seconds_partition=seconds_partition,
         inline=inline,
     )
-    _make_folder(job, force=force)
+    _make_folder(job, store.info, force=force)
     return Run(job, store.info)
 
 
@@ -155,12 +154,13 @@ def config_toml(config: RunConfig) -> str:
     return tomli_w.dumps(config.model_dump(mode="json", exclude_none=True))
 
 
-def _make_folder(job: Job, *, force: bool) -> None:
+def _make_folder(job: Job, info: PartitionInfo, *, force: bool) -> None:
     if force:
         shutil.rmtree(job.folder, ignore_errors=True)
     try:
         job.folder.mkdir(parents=True)
         write_text(job.folder / CONFIG_FILE, config_toml(job.config))
+        write_text(job.folder / PARTITION_FILE, json.dumps(asdict(info)) + "\n")
     except OSError as error:
         raise ConfigError(f"cannot write to {job.folder}: {error.strerror}; choose another folder") from error
 

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from torch.utils.tensorboard import SummaryWriter
 
 from fedgraph_sim.engine.files import write_table, write_text
 from fedgraph_sim.engine.ledger import Ledger
 from fedgraph_sim.engine.matrices import ClientMatrix
 from fedgraph_sim.engine.report import RoundReport
+from fedgraph_sim.engine.schema import described
+from fedgraph_sim.engine.tensorboard import EventFile
 
 FLUSH_SECONDS = 5.0
 FLUSH_SHARE = 0.05
@@ -34,57 +35,45 @@ class Recorder:
         self._reports: list[RoundReport] = []
         self._clients: list[pa.RecordBatch] = []
         self._matrices: list[pa.RecordBatch] = []
-        self._tensorboard = SummaryWriter(str(folder))
+        self._events = EventFile(folder)
         self._flushed = time.monotonic()
         self._seconds = 0.0
 
     def record(self, report: RoundReport, matrices: Sequence[ClientMatrix] = ()) -> None:
         """Add one round, and numbers for pairs of clients."""
         self._reports.append(report)
-        self._scalars(report)
+        self._events.round(report)
         if report.evaluation is not None and report.evaluation.clients:
             self._clients.append(_client_rows(report))
         for matrix in matrices:
             self._matrices.append(matrix.rows())
-            self._tensorboard.add_image(matrix.name, matrix.image(), matrix.round, dataformats="HW")
+            self._events.matrix(matrix)
         if time.monotonic() - self._flushed > max(FLUSH_SECONDS, self._seconds / FLUSH_SHARE):
             self.flush()
 
     def flush(self) -> None:
         """Bring the files up to date."""
         begin = time.monotonic()
-        write_table(self._folder / "rounds.parquet", _round_rows(self._reports))
+        self._write("rounds", _round_rows(self._reports))
         if self._clients:
             # Rounds may be measured by other names than those after them.
             parts = [pa.Table.from_batches([batch]) for batch in self._clients]
-            table = pa.concat_tables(parts, promote_options="default")
-            write_table(self._folder / "clients.parquet", table)
+            self._write("clients", pa.concat_tables(parts, promote_options="default"))
         if self._matrices:
-            write_table(self._folder / "matrices.parquet", pa.Table.from_batches(self._matrices))
-        write_table(self._folder / "ledger.parquet", self._ledger.table())
-        self._tensorboard.flush()
+            self._write("matrices", pa.Table.from_batches(self._matrices))
+        self._write("ledger", self._ledger.table())
+        self._events.flush()
         self._flushed = time.monotonic()
         self._seconds = self._flushed - begin
+
+    def _write(self, name: str, table: pa.Table) -> None:
+        write_table(self._folder / f"{name}.parquet", described(name, table))
 
     def close(self, summary: dict[str, Any]) -> None:
         """Write everything that is left, and the summary."""
         self.flush()
-        self._tensorboard.close()
+        self._events.close(summary)
         write_text(self._folder / "summary.json", json.dumps(summary, indent=2) + "\n")
-
-    def _scalars(self, report: RoundReport) -> None:
-        values: dict[str, float | None] = {
-            "bytes/up": report.bytes_up,
-            "bytes/down": report.bytes_down,
-            "seconds/round": report.seconds,
-        }
-        if report.evaluation is not None:
-            for name, value in report.evaluation.metrics.items():
-                part, _, metric = name.partition("_")
-                values[f"{metric}/{part}"] = value
-        for tag, scalar in values.items():
-            if scalar is not None:
-                self._tensorboard.add_scalar(tag, scalar, report.round)
 
 
 def _round_rows(reports: list[RoundReport]) -> pa.Table:
