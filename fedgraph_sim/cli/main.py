@@ -10,6 +10,9 @@ from fedgraph_sim.errors import ConfigError, RunError
 COMMANDS = {
     "run": "Train a federated model and write a run folder.",
     "partition": "Partition a graph, show what each client got, and keep it for later runs.",
+    "report": "Write a page that shows runs: curves, clients, partition, similarities, time.",
+    "compare": "Show runs beside each other, over their seeds, with a test of the differences.",
+    "table": "Tabulate runs by keys of their configuration, for a paper: Markdown, LaTeX, CSV.",
     "reproduce": "Run a paper's experiments and show them beside its published figures.",
     "recipes": "List the whole-run files that come with the package, or print one.",
     "algorithms": "List the algorithms, or show the parameters of one.",
@@ -18,6 +21,7 @@ COMMANDS = {
     "keys": "List all other keys of a configuration.",
 }
 _MODULES = dict.fromkeys(("recipes", "algorithms", "datasets", "partitioners", "keys"), "catalog")
+_MODULES |= dict.fromkeys(("report", "compare", "table"), "compare")
 
 
 class BadInput(click.ClickException):

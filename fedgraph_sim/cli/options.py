@@ -26,6 +26,11 @@ class RunFile(click.Path):
         return super().convert(value, param, ctx)
 
 
+def comma_separated(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+    """Return the parts of a comma-separated value; a callback of options."""
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if value is not None else None
+
+
 data_dir_option: Decorator = click.option(
     "--data-dir",
     metavar="DIR",

@@ -5,20 +5,16 @@ from pathlib import Path
 
 import click
 
-from fedgraph_sim.cli.options import data_dir_option
+from fedgraph_sim.cli.options import comma_separated, data_dir_option
 from fedgraph_sim.cli.run import INTERRUPTED
-
-
-def _comma_separated(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
-    return tuple(part.strip() for part in value.split(",") if part.strip()) if value is not None else None
 
 
 @click.command()
 @click.argument("paper")
-@click.option("--dataset", metavar="D,...", callback=_comma_separated, help="Data sets.  [default: all of the paper]")
-@click.option("--clients", metavar="N,...", callback=_comma_separated, help="Numbers of clients.  [default: all]")
-@click.option("--partition", metavar="P,...", callback=_comma_separated, help="Partitioners.  [default: the paper's]")
-@click.option("--methods", metavar="M,...", callback=_comma_separated, help="Methods.  [default: the paper's]")
+@click.option("--dataset", metavar="D,...", callback=comma_separated, help="Data sets.  [default: all of the paper]")
+@click.option("--clients", metavar="N,...", callback=comma_separated, help="Numbers of clients.  [default: all]")
+@click.option("--partition", metavar="P,...", callback=comma_separated, help="Partitioners.  [default: the paper's]")
+@click.option("--methods", metavar="M,...", callback=comma_separated, help="Methods.  [default: the paper's]")
 @click.option(
     "--seeds", metavar="S", type=click.IntRange(min=1), default=3, show_default=True, help="Seeds 0 to S - 1."
 )

@@ -36,9 +36,14 @@ def unit(metric: str) -> str:
     return "%" if is_share(metric) else ""
 
 
+def scale(metric: str) -> int:
+    """Return what a value is multiplied by to be in the unit in which it is printed."""
+    return 100 if is_share(metric) else 1
+
+
 def scaled(metric: str, value: float) -> float:
     """Return a value in the unit in which it is printed."""
-    return 100 * value if is_share(metric) else value
+    return scale(metric) * value
 
 
 def best_index(rounds: pd.DataFrame, metric: str) -> int | None:

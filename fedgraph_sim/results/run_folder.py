@@ -57,6 +57,11 @@ class RunFolder:
         return self._table("matrices")
 
     @cached_property
+    def forecasts(self) -> pd.DataFrame:
+        """One row per client and time step, with `truth` and `prediction`; empty where nothing is forecast."""
+        return self._table("forecasts")
+
+    @cached_property
     def partition(self) -> Mapping[str, Any]:
         """The figures of the partition; empty where the folder has none."""
         return _json(self.folder / PARTITION_FILE)

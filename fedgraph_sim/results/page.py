@@ -1,0 +1,134 @@
+"""A report: one HTML page that needs nothing but itself."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
+
+from fedgraph_sim import __version__
+from fedgraph_sim.results import plots
+from fedgraph_sim.results.metrics import scaled, unit
+from fedgraph_sim.results.run_folder import RunFolder
+from fedgraph_sim.results.sections import Figure, Section, SortableTable, sections_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A run on the page: its headline figures, and its sections."""
+
+    title: str
+    status: str
+    error: str
+    tiles: Sequence[tuple[str, str]]
+    sections: Sequence[Section]
+
+
+def report_page(runs: Sequence[RunFolder]) -> str:
+    """Return the page of one run, or of several beside each other."""
+    parts = [
+        Part(
+            title=run.name,
+            status=run.status,
+            error=run.summary.get("error", ""),
+            tiles=list(_tiles(run)),
+            sections=sections_of(run),
+        )
+        for run in runs
+    ]
+    environment = Environment(
+        loader=PackageLoader("fedgraph_sim.results", "templates"),
+        autoescape=select_autoescape(["html", "jinja"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"printed": printed, "raw": Markup}
+    title = runs[0].name if len(runs) == 1 else f"{len(runs)} runs"
+    overview = _overview(runs) if len(runs) > 1 else None
+    template = environment.get_template("page.html.jinja")
+    return template.render(title=title, parts=parts, overview=overview, version=__version__)
+
+
+def write_report(runs: Sequence[RunFolder], file: Path) -> None:
+    """Write the page of some runs to a file."""
+    file.write_text(report_page(runs), encoding="utf-8")
+
+
+def printed(value: Any) -> str:
+    """Return a cell of a table as text: two decimals, nothing where there is no value."""
+    if value is None or value != value:  # NaN
+        return ""
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def _tiles(run: RunFolder) -> Iterator[tuple[str, str]]:
+    best = run.best_round
+    for part in ("test", "val"):
+        value = run.at_best_round(part)
+        if value is not None:
+            shown = f"{scaled(run.metric, value):.2f} {unit(run.metric)}".strip()
+            yield f"{plots.NAMES[part]} {run.metric.replace('_', ' ')} at round {best}", shown
+    yield "algorithm", str(run.get("algorithm"))
+    yield "data", f"{run.get('dataset')}, {run.get('clients')} clients"
+    yield "rounds", f"{len(run.rounds)} of {run.get('rounds')}"
+    yield "sent, up and down", _bytes(run.num_bytes)
+    if len(run.rounds):
+        yield "a round takes", f"{1000 * run.rounds['seconds'].median():.0f} ms"
+
+
+def _overview(runs: Sequence[RunFolder]) -> Section:
+    metric = runs[0].metric
+    column = f"test_{metric}"
+    head = (
+        "run",
+        "algorithm",
+        "data",
+        "clients",
+        "seed",
+        "status",
+        f"test {metric} {unit(metric)}".strip(),
+        "at round",
+    )
+    head += ("MB sent", "ms per round")
+    rows = [
+        (
+            run.name,
+            run.get("algorithm"),
+            run.get("dataset"),
+            run.get("clients"),
+            run.get("seed"),
+            run.status,
+            _optional(partial(scaled, metric), run.at_best_round("test")),
+            run.best_round,
+            run.num_bytes / 1e6,
+            1000 * float(run.rounds["seconds"].median()) if len(run.rounds) else None,
+        )
+        for run in runs
+    ]
+    series = {run.name: run.rounds for run in runs if len(run.rounds)}
+    plot = partial(plots.overlay, series)
+    name = metric.replace("_", " ")
+    figures = [Figure(title=f"test {name}", svg=plot(column, metric))]
+    figures.append(Figure(title="test loss", svg=plot("test_loss", "loss")))
+    figures.append(Figure(title=f"test {name} against bytes", svg=plot(column, metric, against_bytes=True)))
+    note = "Test figures are those at each run's own best validation round. A click on a heading sorts."
+    return Section(title="All runs", note=note, figures=figures, table=SortableTable(head=head, rows=rows))
+
+
+def _title(metric: str) -> str:
+    return f"test {metric.replace('_', ' ')} {unit(metric)}".strip()
+
+
+def _optional(function: Any, value: float | None) -> float | None:
+    return None if value is None else function(value)
+
+
+def _bytes(count: float) -> str:
+    for name, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.1f} {name}"
+    return f"{count:.0f} B"

@@ -1,0 +1,241 @@
+"""The sections of a report: what is in a run's folder decides which of them a run has, never its algorithm."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fedgraph_sim.engine.files import CONFIG_FILE
+from fedgraph_sim.engine.schema import METRIC, TABLES
+from fedgraph_sim.results import plots
+from fedgraph_sim.results.client_matrices import matrices_of, reading_order, recorded, some_rounds
+from fedgraph_sim.results.metrics import LOSS, PARTS, scale, unit
+from fedgraph_sim.results.run_folder import RunFolder
+
+FIXED = {column.name for column in TABLES["rounds"] if column.name != METRIC}
+TIME_PARTS = {
+    "compute": "client steps, in the slowest actor",
+    "transport": "calls to the actors, and the sums over their clients",
+    "server": "the algorithm's own work",
+    "evaluation": "of all clients, or of the global model",
+}
+NUM_FORECASTS = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A plot with what has to be known to read it; `wide` ones take a whole row."""
+
+    title: str
+    svg: str
+    wide: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SortableTable:
+    """Rows of text and numbers; numbers are printed by `printed`."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A part of the page: a note, figures, a table, lines of code."""
+
+    title: str
+    note: str = ""
+    figures: Sequence[Figure] = ()
+    table: SortableTable | None = None
+    code: Sequence[tuple[str, str]] = field(default=())
+
+
+def sections_of(run: RunFolder) -> list[Section]:
+    """Return what there is to show of a run."""
+    makers = (_training, _comparisons_of_clients, _other_measures, _forecasts, _partition, _clients, _time, _repeat)
+    return [section for make in makers for section in make(run)]
+
+
+def _training(run: RunFolder) -> Iterator[Section]:
+    rounds = run.rounds
+    metrics = dict.fromkeys([run.metric, LOSS, *_metrics(rounds)])
+    figures = [
+        Figure(title=metric.replace("_", " "), svg=plots.curves(rounds, run.clients, metric, run.best_round))
+        for metric in metrics
+        if _has(rounds, metric)
+    ]
+    if not figures:
+        return
+    if run.num_bytes and _has(rounds, run.metric):
+        by_part = {plots.NAMES[part]: rounds for part in ("val", "test") if f"{part}_{run.metric}" in rounds}
+        column = f"test_{run.metric}" if f"test_{run.metric}" in rounds else f"val_{run.metric}"
+        svg = plots.overlay({next(reversed(by_part)): rounds}, column, run.metric, against_bytes=True)
+        figures.append(Figure(title=f"{run.metric.replace('_', ' ')} against bytes", svg=svg))
+    low, high = (f"{100 * quantile:.0f}" for quantile in plots.QUANTILES)
+    band = f" The band holds the clients between the {low} and {high} % quantile (test)." if len(run.clients) else ""
+    yield Section(
+        title="Training",
+        note=f"Lines are the protocol's figure ({run.get('evaluation.protocol')}).{band} The dotted line is the round "
+        "of the best validation figure.",
+        figures=figures,
+    )
+
+
+def _comparisons_of_clients(run: RunFolder) -> Iterator[Section]:
+    found = matrices_of(run.matrices, _num_clients(run))
+    for name, by_round in recorded(found).items():
+        last = by_round[max(by_round)]
+        order = reading_order(last)
+        shown = {f"round {round}": matrix for round, matrix in some_rounds(by_round).items()}
+        figures = [
+            Figure(title=f"{_words(name)} over rounds", svg=plots.matrices(shown, order, _words(name)), wide=True)
+        ]
+        for own, matrices in found.items():
+            if max(matrices) == 0:
+                figures.append(Figure(title=_words(own), svg=plots.matrices({"": matrices[0]}, order, "")))
+        yield Section(
+            title=f"{_words(name).capitalize()} of clients",
+            note="Rows and columns are clients, ordered so that those alike in the last round are neighbours; the "
+            "order is the same in all pictures of this section. Each picture has its own scale.",
+            figures=figures,
+        )
+
+
+def _other_measures(run: RunFolder) -> Iterator[Section]:
+    """Show every further column of ``rounds.parquet``, those of one kind (the last word of the name) in one plot."""
+    kinds: dict[str, dict[str, str]] = {}
+    for column in run.rounds.columns:
+        if column not in FIXED and not column.startswith(tuple(f"{part}_" for part in PARTS)):
+            name, _, kind = column.rpartition("_")
+            if run.rounds[column].notna().any():
+                kinds.setdefault(kind, {})[column] = _words(name or kind)
+    if kinds:
+        figures = [
+            Figure(title=_words(kind), svg=plots.measures(run.rounds, columns, kind)) for kind, columns in kinds.items()
+        ]
+        yield Section(title="Measured by the algorithm", note="Means by the run's protocol.", figures=figures)
+
+
+def _forecasts(run: RunFolder) -> Iterator[Section]:
+    forecasts = run.forecasts
+    if not len(forecasts):
+        return
+    groups = list(forecasts.groupby("client"))
+    chosen = np.unique(np.linspace(0, len(groups) - 1, min(NUM_FORECASTS, len(groups))).round().astype(int))
+    figures = [
+        Figure(title=f"client {groups[index][0]}", svg=plots.forecasts(groups[index][1], "")) for index in chosen
+    ]
+    yield Section(title="Forecasts", note=f"{len(figures)} of {len(groups)} clients.", figures=figures)
+
+
+def _partition(run: RunFolder) -> Iterator[Section]:
+    info = run.partition
+    if not info:
+        return
+    figures = [Figure(title="client sizes", svg=plots.sizes(info))]
+    if info["num_classes"]:
+        figures.append(Figure(title="label distribution", svg=plots.labels(info["class_counts"])))
+    if info["cut"] is not None and info["num_clients"] > 1:
+        cut = np.array(info["cut"], float)
+        svg = plots.matrices({"": cut}, range(len(cut)), "directed edges")
+        figures.append(Figure(title="edges cut between clients", svg=svg))
+    lost = f" ({100 * info['edges_lost'] / info['num_edges']:.1f} %)" if info["num_edges"] else ""
+    yield Section(
+        title="Partition",
+        note=f"{info['dataset']}: {info['num_nodes']} nodes, {info['num_edges']} directed edges, "
+        f"{info['num_features']} features, {info['num_classes']} classes; {info['num_clients']} clients by "
+        f"{info['partition']}, {info['edges_lost']} edges{lost} in no client.",
+        figures=figures,
+    )
+
+
+def _clients(run: RunFolder) -> Iterator[Section]:
+    columns: dict[str, Sequence[Any]] = {"client": list(range(_num_clients(run)))}
+    info = run.partition
+    for name in ("nodes", "edges", "train", "val", "test", "isolated"):
+        if info:
+            columns[name] = info[name]
+    if info:
+        columns["classes"] = [sum(count > 0 for count in counts) for counts in info["class_counts"]]
+    if len(run.clients):
+        best = run.clients[run.clients["round"] == run.best_round].set_index("client")
+        for part in ("val", "test"):
+            if f"{part}_{run.metric}" in best:
+                values = (scale(run.metric) * best[f"{part}_{run.metric}"]).reindex(columns["client"])
+                columns[f"{part} {_words(run.metric)} {unit(run.metric)}".strip()] = values.tolist()
+    if len(run.ledger):
+        trained = run.ledger[run.ledger["kind"] == "train"]
+        for name, column in (("MB up", "sender"), ("MB down", "receiver")):
+            sums = trained.groupby(column)["bytes"].sum() / 1e6
+            columns[name] = sums.reindex(columns["client"], fill_value=0.0).tolist()
+    yield Section(
+        title="Clients",
+        note=""
+        if run.best_round is None
+        else f"Values at round {run.best_round}, the best by validation; bytes of all "
+        "rounds. A click on a heading sorts.",
+        table=SortableTable(head=list(columns), rows=list(zip(*columns.values(), strict=True))),
+    )
+
+
+def _time(run: RunFolder) -> Iterator[Section]:
+    if not len(run.rounds):
+        return
+    rounds = run.rounds
+    median = rounds[1:].median(numeric_only=True) if len(rounds) > 1 else rounds.median(numeric_only=True)
+    rows = [
+        (
+            part,
+            meaning,
+            1000 * median[f"seconds_{part}"],
+            100 * median[f"seconds_{part}"] / max(median["seconds"], 1e-9),
+        )
+        for part, meaning in TIME_PARTS.items()
+    ]
+    seconds = run.summary.get("seconds", {})
+    note = "A round's wall-clock time, the first round left out."
+    if seconds:
+        note += (
+            f" In all: {seconds['startup']:.1f} s start-up, {seconds['partition']:.1f} s data and partition, "
+            f"{seconds['train']:.1f} s training."
+        )
+    yield Section(
+        title="Time",
+        note=note,
+        figures=[Figure(title="parts of a round", svg=plots.seconds(rounds, TIME_PARTS))],
+        table=SortableTable(head=("part", "of what", "ms, median", "% of a round"), rows=rows),
+    )
+
+
+def _repeat(run: RunFolder) -> Iterator[Section]:
+    path = os.path.relpath(run.folder / CONFIG_FILE)
+    versions = run.summary.get("versions", {})
+    code = [("Repeat it", f"fedgraph-sim run {path} --name {run.name}-again")]
+    code.append((CONFIG_FILE, (run.folder / CONFIG_FILE).read_text(encoding="utf-8")))
+    if versions:
+        code.append(("Versions", "\n".join(f"{name} {version}" for name, version in versions.items())))
+    yield Section(
+        title="Configuration",
+        note="The resolved configuration; with the same file the run gives the same numbers. Folders of raw data are "
+        "no part of it.",
+        code=code,
+    )
+
+
+def _num_clients(run: RunFolder) -> int:
+    return int(run.partition.get("num_clients", run.get("clients")))
+
+
+def _metrics(rounds: pd.DataFrame) -> list[str]:
+    return [name.partition("_")[2] for name in rounds.columns if name.startswith(tuple(f"{part}_" for part in PARTS))]
+
+
+def _has(rounds: pd.DataFrame, metric: str) -> bool:
+    return any(f"{part}_{metric}" in rounds and rounds[f"{part}_{metric}"].notna().any() for part in PARTS)
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
