@@ -45,7 +45,7 @@ def partitioners(name: str | None) -> None:
 @click.command()
 def keys() -> None:
     """List the keys of a configuration that belong to no algorithm, data set or partitioner."""
-    from fedgraph_sim.cli.configuration import PLAIN
+    from fedgraph_sim.configuration import PLAIN
     from fedgraph_sim.engine.config import RunConfig
 
     console = table_console()

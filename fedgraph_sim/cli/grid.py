@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from fedgraph_sim.algorithms.registry import ALGORITHMS
-from fedgraph_sim.cli.configuration import load_config
+from fedgraph_sim.configuration import load_config
 from fedgraph_sim.engine.config import RunConfig
 from fedgraph_sim.engine.launch import as_run
 from fedgraph_sim.errors import ConfigError

@@ -6,8 +6,6 @@ from typing import Any
 
 import click
 
-RECIPE = "recipe:"
-
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -19,10 +17,10 @@ class RunFile(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the file's path."""
-        if isinstance(value, str) and value.startswith(RECIPE):
-            from fedgraph_sim.recipes import recipe
+        from fedgraph_sim.recipes import PREFIX, file_of
 
-            return recipe(value.removeprefix(RECIPE))
+        if isinstance(value, str) and value.startswith(PREFIX):
+            return file_of(value)
         return super().convert(value, param, ctx)
 
 

@@ -22,7 +22,7 @@ def partition(
     from rich.console import Console
     from rich.table import Table
 
-    from fedgraph_sim.cli.configuration import cache_folder, load_config
+    from fedgraph_sim.configuration import cache_folder, load_config
     from fedgraph_sim.engine.launch import Folders, load_partition
 
     config = load_config(file, flags, assignments)

@@ -90,6 +90,7 @@ def conclude(outcome: Outcome, job: Job, console: Console) -> None:
     for file, meaning in FILES.items():
         if (folder / file).exists():
             out.print(f"  {file:<16} {meaning}", soft_wrap=True)
+    out.print(f"Report:  fedgraph-sim report {os.path.relpath(folder)}", soft_wrap=True)
     out.print(f"Curves:  tensorboard --logdir {os.path.relpath(folder.parent)}", soft_wrap=True)
 
 
@@ -130,6 +131,7 @@ FILES = {
     "clients.parquet": "one row per client and evaluated round",
     "ledger.parquet": "one row per message between server and client",
     "matrices.parquet": "one row per evaluated round and pair of clients",
+    "partition.json": "what each client got",
     "config.toml": "repeats the run: fedgraph-sim run .../config.toml",
     "checkpoints": "states of server and clients",
 }

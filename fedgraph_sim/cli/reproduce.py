@@ -59,10 +59,10 @@ def reproduce(
 
     Exit code: 0 after success, 1 if a run failed (the others go on), 2 for input that cannot be used, 130 after Ctrl-C.
     """
-    from fedgraph_sim.cli.configuration import cache_folder
     from fedgraph_sim.cli.grid import Choice, load_paper
     from fedgraph_sim.cli.grid_progress import print_cells, print_results, run_missing
     from fedgraph_sim.cli.grid_results import GridResults
+    from fedgraph_sim.configuration import cache_folder
     from fedgraph_sim.engine.checks import check_writable
     from fedgraph_sim.engine.launch import Folders
 

@@ -57,13 +57,13 @@ def run(
     started = time.time()
     from rich.console import Console
 
-    from fedgraph_sim.cli.configuration import cache_folder, load_config
     from fedgraph_sim.cli.progress import follow
+    from fedgraph_sim.configuration import cache_folder, load_config
     from fedgraph_sim.engine.checks import check_run_name
     from fedgraph_sim.engine.launch import Folders, prepare_run
 
     config = load_config(file, flags, assignments)
-    name = name or time.strftime(f"%Y%m%d-%H%M%S-{config.algorithm.name}-{config.dataset.name}")
+    name = name or time.strftime(f"%Y%m%d-%H%M%S-{config.label}")
     check_run_name(name)
     folders = Folders(run=(out / name).absolute(), cache=cache_folder(), data=data_dir and data_dir.absolute())
     with Console(stderr=True).status("loading the data" if inline else "loading the data, starting Ray"):

@@ -6,8 +6,10 @@ the partition, written last.
 """
 
 import hashlib
+import inspect
 import json
 import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
@@ -132,7 +134,8 @@ def prepare(
     dataset = dataset.seeded(seed_for(seed, "dataset"))
     nodes_split = split.model_dump_json(exclude={"link_val", "link_test"})  # a store says nothing about links' roles
     options = (nodes_split, partitioner.model_dump_json(), num_clients, seed, __version__, VERSION)
-    text = repr((dataset.fingerprint(data_dir, cache_dir), *options))
+    own_code = _own_code(dataset) + _own_code(partitioner)
+    text = repr((dataset.fingerprint(data_dir, cache_dir), *options, *own_code))
     key = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
     store = PartitionStore(cache_dir / "partitions" / key)
     if store.is_complete():
@@ -141,6 +144,17 @@ def prepare(
     members = partitioner.assign(graph, num_clients, seed_for(seed, "partition"))
     names = {"dataset": dataset.name, "partition": partitioner.name}
     return PartitionStore.create(store.folder, graph, members, **names), False
+
+
+def _own_code(model: Dataset | Partitioner) -> tuple[str, ...]:
+    """Return the source of the module of a class that is not the package's: whoever edits it gets another store."""
+    module = type(model).__module__
+    if module.startswith("fedgraph_sim."):
+        return ()
+    try:
+        return (inspect.getsource(sys.modules[module]),)
+    except (OSError, TypeError):  # typed into an interpreter: nobody can tell whether it is as before
+        return (uuid4().hex,)
 
 
 def _write(

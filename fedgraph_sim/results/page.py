@@ -90,10 +90,11 @@ def _overview(runs: Sequence[RunFolder]) -> Section:
         "clients",
         "seed",
         "status",
-        f"test {metric} {unit(metric)}".strip(),
+        _title(metric),
         "at round",
+        "MB sent",
+        "ms per round",
     )
-    head += ("MB sent", "ms per round")
     rows = [
         (
             run.name,

@@ -12,11 +12,14 @@ import platformdirs
 from pydantic import BaseModel, ValidationError
 
 from fedgraph_sim.algorithms.registry import ALGORITHMS
+from fedgraph_sim.datasets.dataset import Dataset
+from fedgraph_sim.datasets.partitioners.partitioner import Partitioner
 from fedgraph_sim.datasets.registry import DATASETS, PARTITIONERS
 from fedgraph_sim.datasets.split import Split
+from fedgraph_sim.engine.algorithm import Algorithm
 from fedgraph_sim.engine.config import EngineConfig, EvaluationConfig, RunConfig
 from fedgraph_sim.errors import ConfigError
-from fedgraph_sim.names import find
+from fedgraph_sim.names import find_class
 
 NAMED: Mapping[str, tuple[Mapping[str, type[BaseModel]], str]] = {
     "algorithm": (ALGORITHMS, "fedpub"),
@@ -24,6 +27,8 @@ NAMED: Mapping[str, tuple[Mapping[str, type[BaseModel]], str]] = {
     "partition": (PARTITIONERS, "metis"),
 }
 """Tables whose class follows from their `name`: the classes by name, and the default."""
+BASES: Mapping[str, type[BaseModel]] = {"algorithm": Algorithm, "dataset": Dataset, "partition": Partitioner}
+"""What a class of the user's own must be derived from."""
 PLAIN: Mapping[str, type[BaseModel]] = {"split": Split, "engine": EngineConfig, "evaluation": EvaluationConfig}
 """Tables of one class."""
 
@@ -36,18 +41,27 @@ def load_config(file: Path | None, flags: Mapping[str, Any], assignments: Iterab
     Raises:
         ConfigError: for the first thing that is wrong.
     """
-    raw = _read_toml(file) if file is not None else {}
+    raw = read_toml(file) if file is not None else {}
     for key, value in flags.items():
-        if value is not None and key in NAMED:
-            raw[key] = _renamed(key, raw.get(key, {}), value)
-        elif value is not None:
-            raw[key] = value
+        if value is not None:
+            change(raw, key, value)
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
         if not equals or not all(key.strip().split(".")):
             raise ConfigError(f"--set {assignment}: write key=value, such as --set algorithm.lr=0.1")
-        _assign(raw, key.strip(), _toml_value(text.strip()))
+        change(raw, key.strip(), _toml_value(text.strip()))
     return resolve(raw)
+
+
+def change(raw: Table, key: str, value: Any) -> None:
+    """Set one dotted key; another name of a table keeps those of the table's keys that the other class has, too.
+
+    So the baselines of a method run from the method's own file.
+    """
+    if key in NAMED and isinstance(value, str):
+        raw[key] = _renamed(key, raw.get(key, {}), value)
+    else:
+        _assign(raw, key, value)
 
 
 def resolve(raw: Table) -> RunConfig:
@@ -56,8 +70,8 @@ def resolve(raw: Table) -> RunConfig:
     for key, (classes, default) in NAMED.items():
         table = tables.get(key, {})
         table = {"name": table} if isinstance(table, str) else _table(key, table)
-        name = find(key, table.get("name", default), classes)
-        tables[key] = _validated(classes[name], table | {"name": name}, key)
+        name, model = find_class(key, table.get("name", default), classes, BASES[key])
+        tables[key] = _validated(model, table | {"name": name}, key)
     for key, model in PLAIN.items():
         tables[key] = _validated(model, _table(key, tables.get(key, {})), key)
     plain = {key: value for key, value in tables.items() if not isinstance(value, BaseModel)}
@@ -74,17 +88,14 @@ def cache_folder() -> Path:
 
 
 def _renamed(key: str, table: Any, name: str) -> Table:
-    """Return a table for another name, with those of its keys that the other class has, too.
-
-    So the baselines of a method run from the method's own file.
-    """
     classes, _ = NAMED[key]
-    known = classes[find(key, name, classes)].model_fields
-    kept = {field: value for field, value in table.items() if field in known} if isinstance(table, dict) else {}
+    name, model = find_class(key, name, classes, BASES[key])
+    kept = {field: table[field] for field in table if field in model.model_fields} if isinstance(table, dict) else {}
     return kept | {"name": name}
 
 
-def _read_toml(file: Path) -> Table:
+def read_toml(file: Path) -> Table:
+    """Return the tables of a TOML file. Raises `ConfigError` where it cannot be read."""
     try:
         return tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
