@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import platformdirs
 from pydantic import BaseModel, ValidationError
@@ -33,6 +33,7 @@ PLAIN: Mapping[str, type[BaseModel]] = {"split": Split, "engine": EngineConfig, 
 """Tables of one class."""
 
 Table = dict[str, Any]
+Validated = TypeVar("Validated", bound=BaseModel)
 
 
 def load_config(file: Path | None, flags: Mapping[str, Any], assignments: Iterable[str]) -> RunConfig:
@@ -46,11 +47,16 @@ def load_config(file: Path | None, flags: Mapping[str, Any], assignments: Iterab
         if value is not None:
             change(raw, key, value)
     for assignment in assignments:
-        key, equals, text = assignment.partition("=")
-        if not equals or not all(key.strip().split(".")):
-            raise ConfigError(f"--set {assignment}: write key=value, such as --set algorithm.lr=0.1")
-        change(raw, key.strip(), _toml_value(text.strip()))
+        change_by_text(raw, assignment)
     return resolve(raw)
+
+
+def change_by_text(raw: Table, assignment: str) -> None:
+    """Set a key as ``key=value`` says, the value as in TOML, or a bare word."""
+    key, equals, text = assignment.partition("=")
+    if not equals or not all(key.strip().split(".")):
+        raise ConfigError(f"--set {assignment}: write key=value, such as --set algorithm.lr=0.1")
+    change(raw, key.strip(), _toml_value(text.strip()))
 
 
 def change(raw: Table, key: str, value: Any) -> None:
@@ -71,9 +77,9 @@ def resolve(raw: Table) -> RunConfig:
         table = tables.get(key, {})
         table = {"name": table} if isinstance(table, str) else _table(key, table)
         name, model = find_class(key, table.get("name", default), classes, BASES[key])
-        tables[key] = _validated(model, table | {"name": name}, key)
+        tables[key] = validated(model, table | {"name": name}, key)
     for key, model in PLAIN.items():
-        tables[key] = _validated(model, _table(key, tables.get(key, {})), key)
+        tables[key] = validated(model, _table(key, tables.get(key, {})), key)
     plain = {key: value for key, value in tables.items() if not isinstance(value, BaseModel)}
     _check_keys(RunConfig, plain, "")
     try:
@@ -153,7 +159,8 @@ def _nearest(key: str, model: type[BaseModel], prefix: str) -> str:
     return f"did you mean {prefix}{near[0]}?" if near else f"known are {', '.join(model.model_fields)}"
 
 
-def _validated(model: type[BaseModel], table: Table, key: str) -> BaseModel:
+def validated(model: type[Validated], table: Table, key: str) -> Validated:
+    """Return the table `key` as its model. Raises `ConfigError` for the first thing that is wrong."""
     _check_keys(model, table, f"{key}.")
     try:
         return model.model_validate_json(json.dumps(table, default=str), strict=True)

@@ -60,7 +60,12 @@ def keys() -> None:
 @click.command()
 @click.argument("name", required=False)
 def recipes(name: str | None) -> None:
-    """List the recipes: whole-run files for `fedgraph-sim run recipe:NAME`; or print the recipe NAME, to be kept."""
+    """List the recipes: whole-run files for `fedgraph-sim run recipe:NAME`; or print the recipe NAME, to be kept.
+
+    \b
+    Example:
+      fedgraph-sim recipes fedpub-cora-disjoint-10 > mine.toml
+    """  # noqa: D301
     from fedgraph_sim.recipes import all_recipes, recipe, summary, title
 
     if name is not None:

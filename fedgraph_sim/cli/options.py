@@ -55,6 +55,31 @@ _DATA: list[Decorator] = [
 ]
 
 
+_GRID: list[Decorator] = [
+    click.option(
+        "--jobs",
+        metavar="J",
+        type=click.IntRange(min=1),
+        help="Runs at a time, each in its own process; 1: in this one, without Ray.  [default: by CPUs and memory]",
+    ),
+    click.option("--dry-run", is_flag=True, help="Show the runs, and which are done; start nothing."),
+    click.option(
+        "--set",
+        "assignments",
+        metavar="KEY=VALUE",
+        multiple=True,
+        help="Set any key in every run; data_seed=0 holds split and partition fixed while the seeds vary.",
+    ),
+]
+
+
+def grid_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what decides how a grid runs: --jobs, --dry-run, --set."""
+    for option in reversed(_GRID):
+        command = option(command)
+    return command
+
+
 def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add what decides the clients' data: FILE, --dataset, --clients, --partition, --seed, --data-dir, --set."""
     for option in reversed(_DATA):

@@ -51,9 +51,15 @@ def run(
     The keys of FILE and of --set are listed by `fedgraph-sim algorithms NAME`, `datasets NAME`, `partitioners NAME` and
     `keys`, each with default, values, unit and meaning.
 
+    \b
+    Examples:
+      fedgraph-sim run --algorithm fedavg --rounds 20 --name first
+      fedgraph-sim run experiment.toml --set algorithm.lr=0.1 --seed 1
+      fedgraph-sim run recipe:fedpub-cora-disjoint-10 --data-dir data
+
     Exit code: 0 after success, 1 after a failed run, 2 for input that cannot be used, 130 after Ctrl-C; the results so
     far are kept in each case.
-    """
+    """  # noqa: D301  # click's mark for a paragraph that is not wrapped
     started = time.time()
     from rich.console import Console
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from fedgraph_sim.algorithms.registry import ALGORITHMS
-from fedgraph_sim.cli.grid import load_paper
+from fedgraph_sim.cli.paper import load_paper
 from fedgraph_sim.configuration import load_config
 from fedgraph_sim.recipes import FOLDER, all_papers, all_recipes, recipe, summary
 
