@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from fedgraph_sim.datasets.partition_info import PartitionInfo
 
+MISSING_EDGES = "missing_edges"
+"""Name of the matrix of edges that no client holds, by the clients of their ends."""
 IMAGE_SIZE = 256
 """Pixels that an image has at least along its longer side."""
 
@@ -53,7 +55,7 @@ def partition_matrices(info: PartitionInfo) -> Sequence[ClientMatrix]:
     """
     values = {"label_similarity": info.label_similarity}
     if info.cut is not None:
-        values["missing_edges"] = np.array(info.cut, np.float64)
+        values[MISSING_EDGES] = np.array(info.cut, np.float64)
     clients = tuple(range(info.num_clients))
     return [
         ClientMatrix(name=name, round=0, clients=clients, values=matrix.astype(np.float32))

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from torch.utils.tensorboard import SummaryWriter
 from torch.utils.tensorboard.summary import hparams
 
-from fedgraph_sim.datasets.partition_info import PartitionInfo
 from fedgraph_sim.engine.files import CONFIG_FILE, PARTITION_FILE
-from fedgraph_sim.engine.matrices import ClientMatrix, partition_matrices, shades
+from fedgraph_sim.engine.matrices import MISSING_EDGES, ClientMatrix, shades
 from fedgraph_sim.engine.report import RoundReport
 
 BINS = 20
@@ -30,7 +29,7 @@ class EventFile:
         self._folder = folder
         self._writer = SummaryWriter(str(folder))
         if (folder / PARTITION_FILE).exists():
-            self._partition(PartitionInfo(**json.loads((folder / PARTITION_FILE).read_bytes())))
+            self._partition(json.loads((folder / PARTITION_FILE).read_bytes()))
 
     def round(self, report: RoundReport) -> None:
         """Add a round's scalars, and of an evaluated round the histograms over its clients."""
@@ -44,9 +43,11 @@ class EventFile:
                     self._histogram(f"{_tag(name)}_clients", known, report.round)
 
     def matrix(self, matrix: ClientMatrix) -> None:
-        """Add an algorithm's numbers for pairs of clients as an image."""
-        if matrix.round:  # the partition's own are there from the beginning
+        """Add numbers for pairs of clients as an image."""
+        if matrix.round:
             self._image(matrix.name, matrix.values, matrix.round)
+        elif matrix.name != MISSING_EDGES:  # which is there from the beginning
+            self._image(f"partition/{matrix.name}", matrix.values, 0)
 
     def flush(self) -> None:
         """Bring the file up to date."""
@@ -67,12 +68,15 @@ class EventFile:
                 self._writer.add_scalar(name, value, summary["rounds"])
         self._writer.close()
 
-    def _partition(self, info: PartitionInfo) -> None:
-        for matrix in partition_matrices(info):
-            self._image(f"partition/{matrix.name}", matrix.values, 0)
-        counts = np.array(info.class_counts, np.float64).reshape(info.num_clients, info.num_classes)
-        self._image("partition/class_shares", counts / np.maximum(counts.sum(axis=1, keepdims=True), 1), 0)
-        self._histogram("partition/nodes", np.array(info.nodes, np.float64), 0)
+    def _partition(self, info: Mapping[str, Any]) -> None:
+        """Show what is known of the partition, which depends on the kind of data."""
+        if info.get("cut") is not None:
+            self._image(f"partition/{MISSING_EDGES}", np.array(info["cut"], np.float64), 0)
+        counts = np.array(info.get("class_counts", ()), np.float64)
+        if counts.size:
+            self._image("partition/class_shares", counts / np.maximum(counts.sum(axis=1, keepdims=True), 1), 0)
+        if "nodes" in info:
+            self._histogram("partition/nodes", np.array(info["nodes"], np.float64), 0)
 
     def _image(self, tag: str, values: NDArray[np.floating], round: int) -> None:
         self._writer.add_image(tag, shades(values), round, dataformats="HW")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean, median
 
 from fedgraph_sim.errors import ConfigError
-from fedgraph_sim.results.metrics import unit
+from fedgraph_sim.results.metrics import titled, unit
 from fedgraph_sim.results.run_folder import RunFolder
 from fedgraph_sim.results.scores import SIGNIFICANT, Score, ranked, score_of
 from fedgraph_sim.results.settings import Setting, by_setting, differing_keys, setting_of, value_of
@@ -44,7 +44,7 @@ def compare(runs: Sequence[RunFolder], metric: str | None = None) -> ResultTable
         (*(value_of(setting, key) for key in keys), _seeds(group), score, _p(score), *_costs(group))
         for (setting, group), score in zip(groups.items(), scores, strict=True)
     )
-    head = (*keys, "seeds", _title(metric), "p", "best round", "MB sent", "ms per round")
+    head = (*keys, "seeds", titled("test", metric), "p", "best round", "MB sent", "ms per round")
     notes = _notes(runs, metric, scores)
     if not pairable:
         notes.append("nothing is marked: the runs are on different data or splits, or of different protocols")
@@ -78,7 +78,7 @@ def tabulate(
         for row, by_column in cells.items()
     ]
     marked = _marked(found, metric)
-    head = (*rows, *(" ".join(filter(None, column)) or _title(metric) for column in across))
+    head = (*rows, *(" ".join(filter(None, column)) or titled("test", metric) for column in across))
     lines = tuple((*row, *scores) for row, scores in zip(cells, marked, strict=True))
     notes = _notes(runs, metric, [score for scores in marked for score in scores])
     return ResultTable(metric=metric, head=head, num_keys=len(rows), rows=lines, notes=tuple(notes))
@@ -161,10 +161,6 @@ def _notes(runs: Sequence[RunFolder], metric: str, scores: Sequence[Score | None
             "by Holm for the number of comparisons"
         )
     return notes
-
-
-def _title(metric: str) -> str:
-    return f"test {metric.replace('_', ' ')} {unit(metric)}".strip()
 
 
 def _seeds(group: Sequence[RunFolder]) -> str:

@@ -36,6 +36,11 @@ def unit(metric: str) -> str:
     return "%" if is_share(metric) else ""
 
 
+def titled(part: str, metric: str) -> str:
+    """Return a heading for a metric on a part, with its unit: ``test accuracy %``."""
+    return f"{part} {metric.replace('_', ' ')} {unit(metric)}".strip()
+
+
 def scale(metric: str) -> int:
     """Return what a value is multiplied by to be in the unit in which it is printed."""
     return 100 if is_share(metric) else 1

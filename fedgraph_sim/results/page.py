@@ -11,9 +11,12 @@ from markupsafe import Markup
 
 from fedgraph_sim import __version__
 from fedgraph_sim.results import plots
-from fedgraph_sim.results.metrics import scaled, unit
+from fedgraph_sim.results.comparison import compare
+from fedgraph_sim.results.metrics import scaled, titled, unit
 from fedgraph_sim.results.run_folder import RunFolder
 from fedgraph_sim.results.sections import Figure, Section, SortableTable, sections_of
+from fedgraph_sim.results.settings import by_setting, differing_keys, value_of
+from fedgraph_sim.results.table_formats import text_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +51,7 @@ def report_page(runs: Sequence[RunFolder]) -> str:
     )
     environment.filters |= {"printed": printed, "raw": Markup}
     title = runs[0].name if len(runs) == 1 else f"{len(runs)} runs"
-    overview = _overview(runs) if len(runs) > 1 else None
+    overview = _overview(runs) if len(runs) > 1 else []
     template = environment.get_template("page.html.jinja")
     return template.render(title=title, parts=parts, overview=overview, version=__version__)
 
@@ -80,21 +83,38 @@ def _tiles(run: RunFolder) -> Iterator[tuple[str, str]]:
         yield "a round takes", f"{1000 * run.rounds['seconds'].median():.0f} ms"
 
 
-def _overview(runs: Sequence[RunFolder]) -> Section:
+def _overview(runs: Sequence[RunFolder]) -> list[Section]:
+    """Return what is shown of several runs together: curves by setting, the comparison, and a line for each run."""
     metric = runs[0].metric
-    column = f"test_{metric}"
-    head = (
-        "run",
-        "algorithm",
-        "data",
-        "clients",
-        "seed",
-        "status",
-        _title(metric),
-        "at round",
-        "MB sent",
-        "ms per round",
-    )
+    column, name = f"test_{metric}", metric.replace("_", " ")
+    plot = partial(plots.overlay, _by_name(runs))
+    figures = [Figure(title=f"test {name}", svg=plot(column, metric))]
+    figures.append(Figure(title="test loss", svg=plot("test_loss", "loss")))
+    figures.append(Figure(title=f"test {name} against bytes", svg=plot(column, metric, against_bytes=True)))
+    note = "One line per setting: the mean over its seeds, in a band from the lowest to the highest of them."
+    sections = [Section(title="Comparison", note=note, figures=figures)]
+    if sum(run.status == "completed" for run in runs) > 1:
+        table = compare(runs)
+        shown = SortableTable(head=table.head, rows=text_of(table, bold="{} (best)"))
+        notes = ". ".join(each.replace("; best in bold", "") for each in table.notes)
+        sections.append(Section(title="Means over seeds", note=f"{notes[:1].upper()}{notes[1:]}.", table=shown))
+    return [*sections, _all_runs(runs, metric)]
+
+
+def _by_name(runs: Sequence[RunFolder]) -> dict[str, list[Any]]:
+    """Return the tables of rounds of each setting, under the values in which the settings differ; or of each run."""
+    groups = by_setting([run for run in runs if len(run.rounds)])
+    keys = differing_keys(list(groups))
+    if len(groups) == len(runs) or not keys:
+        return {run.name: [run.rounds] for group in groups.values() for run in group}
+    return {
+        ", ".join(filter(None, (value_of(setting, key) for key in keys))): [run.rounds for run in group]
+        for setting, group in groups.items()
+    }
+
+
+def _all_runs(runs: Sequence[RunFolder], metric: str) -> Section:
+    head = ("run", "algorithm", "data", "clients", "seed", "status", titled("test", metric), "at round", "MB sent")
     rows = [
         (
             run.name,
@@ -106,22 +126,11 @@ def _overview(runs: Sequence[RunFolder]) -> Section:
             _optional(partial(scaled, metric), run.at_best_round("test")),
             run.best_round,
             run.num_bytes / 1e6,
-            1000 * float(run.rounds["seconds"].median()) if len(run.rounds) else None,
         )
         for run in runs
     ]
-    series = {run.name: run.rounds for run in runs if len(run.rounds)}
-    plot = partial(plots.overlay, series)
-    name = metric.replace("_", " ")
-    figures = [Figure(title=f"test {name}", svg=plot(column, metric))]
-    figures.append(Figure(title="test loss", svg=plot("test_loss", "loss")))
-    figures.append(Figure(title=f"test {name} against bytes", svg=plot(column, metric, against_bytes=True)))
     note = "Test figures are those at each run's own best validation round. A click on a heading sorts."
-    return Section(title="All runs", note=note, figures=figures, table=SortableTable(head=head, rows=rows))
-
-
-def _title(metric: str) -> str:
-    return f"test {metric.replace('_', ' ')} {unit(metric)}".strip()
+    return Section(title="All runs", note=note, table=SortableTable(head=head, rows=rows))
 
 
 def _optional(function: Any, value: float | None) -> float | None:

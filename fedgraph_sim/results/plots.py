@@ -16,6 +16,7 @@ QUANTILES = (0.1, 0.9)
 PARTS = {"train": SERIES[2], "val": SERIES[1], "test": SERIES[0]}
 NAMES = {"train": "training", "val": "validation", "test": "test"}
 
+MANY_CLIENTS = 100
 LINES = ("-", "--", ":")
 """Of the runs of a plot, ten each."""
 
@@ -42,17 +43,27 @@ def curves(rounds: pd.DataFrame, clients: pd.DataFrame, metric: str, best_round:
     return canvas.svg
 
 
-def overlay(series: Mapping[str, pd.DataFrame], column: str, metric: str, *, against_bytes: bool = False) -> str:
-    """Return one curve per run: a column of ``rounds.parquet`` over rounds, or over the bytes sent until then."""
+def overlay(
+    series: Mapping[str, Sequence[pd.DataFrame]], column: str, metric: str, *, against_bytes: bool = False
+) -> str:
+    """Return a column of ``rounds.parquet`` over rounds, or over the bytes sent until then: one curve per name.
+
+    Of several tables (of one setting with several seeds) the mean is shown, and their range as a band.
+    """
     with drawing() as canvas:
         axes = canvas.axes()
-        for number, (name, rounds) in enumerate(series.items()):
-            x = _megabytes(rounds) if against_bytes else rounds["round"]
-            shown = rounds[column].notna() if column in rounds else pd.Series(False, index=rounds.index)
-            if shown.any():
-                color, dashes = SERIES[number % len(SERIES)], LINES[number // len(SERIES) % len(LINES)]
-                values = scale(metric) * rounds[column][shown]
-                axes.plot(x[shown], values, label=name, marker=_marker(rounds[shown]), color=color, linestyle=dashes)
+        for number, (name, tables) in enumerate(series.items()):
+            known = [rounds.dropna(subset=[column]) for rounds in tables if column in rounds]
+            if not any(map(len, known)):
+                continue
+            color, dashes = SERIES[number % len(SERIES)], LINES[number // len(SERIES) % len(LINES)]
+            values = scale(metric) * pd.concat([rounds.set_index("round")[column] for rounds in known], axis=1)
+            sent = pd.concat([_megabytes(rounds) for rounds in tables], axis=1).mean(axis=1)
+            x = sent[values.index] if against_bytes else values.index
+            axes.plot(x, values.mean(axis=1), label=name, marker=_marker(values), color=color, linestyle=dashes)
+            if len(known) > 1:
+                low, high = values.min(axis=1), values.max(axis=1)
+                axes.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
         _rounds(axes, metric)
         if against_bytes:
             axes.set_xlabel("MB sent until then, up and down")
@@ -75,23 +86,31 @@ def measures(rounds: pd.DataFrame, columns: Mapping[str, str], kind: str) -> str
 
 
 def sizes(partition: Mapping[str, Sequence[int]]) -> str:
-    """Return the numbers of nodes of each client by part."""
-    clients = np.arange(len(partition["nodes"]))
+    """Return the numbers of nodes of each client by part; of many clients as an area, largest first."""
+    nodes = np.array(partition["nodes"])
+    parts = {NAMES[part]: np.array(partition[part]) for part in PARTS}
+    colors = list(PARTS.values())
+    rest = nodes - sum(parts.values())
+    if rest.any():
+        parts, colors = parts | {"no part": rest}, [*colors, SERIES[7]]
     with drawing() as canvas:
         axes = canvas.axes()
-        below = np.zeros(len(clients))
-        parts = {**{NAMES[part]: (np.array(partition[part]), color) for part, color in PARTS.items()}}
-        rest = np.array(partition["nodes"]) - sum(count for count, _ in parts.values())
-        if rest.any():
-            parts["no part"] = (rest, SERIES[7])
-        for name, (counts, color) in parts.items():
-            axes.bar(clients, counts, bottom=below, color=color, label=name, width=0.8)
-            below = below + counts
-        axes.set_xlabel("client")
+        if len(nodes) > MANY_CLIENTS:
+            rank = np.linspace(0, len(nodes) - 1, MANY_CLIENTS).round().astype(int)
+            chosen = np.argsort(-nodes, kind="stable")[rank]
+            stack = [counts[chosen] for counts in parts.values()]
+            axes.stackplot(rank, stack, labels=list(parts), colors=colors, linewidth=0)
+            axes.set_xlabel("clients, largest first")
+        else:
+            below = np.zeros(len(nodes))
+            for (name, counts), color in zip(parts.items(), colors, strict=True):
+                axes.bar(np.arange(len(nodes)), counts, bottom=below, color=color, label=name, width=0.8)
+                below = below + counts
+            axes.set_xlabel("client")
         axes.set_ylabel("nodes")
         axes.grid(visible=False, axis="x")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_ylim(0, below.max() * 1.25)
+        axes.set_ylim(0, nodes.max() * 1.25)
         axes.legend(ncols=4, loc="upper center", columnspacing=1, handlelength=1)
     return canvas.svg
 
@@ -170,7 +189,7 @@ def _rounds(axes: Axes, metric: str) -> None:
 
 
 def _megabytes(rounds: pd.DataFrame) -> pd.Series:
-    return (rounds["bytes_up"] + rounds["bytes_down"]).cumsum() / 1e6
+    return (rounds.set_index("round")[["bytes_up", "bytes_down"]].sum(axis=1)).cumsum() / 1e6
 
 
 def _marker(rounds: pd.DataFrame) -> str:

@@ -1,7 +1,7 @@
 """The sections of a report: what is in a run's folder decides which of them a run has, never its algorithm."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ from fedgraph_sim.engine.files import CONFIG_FILE
 from fedgraph_sim.engine.schema import METRIC, TABLES
 from fedgraph_sim.results import plots
 from fedgraph_sim.results.client_matrices import matrices_of, reading_order, recorded, some_rounds
-from fedgraph_sim.results.metrics import LOSS, PARTS, scale, unit
+from fedgraph_sim.results.metrics import LOSS, PARTS, scale, titled
 from fedgraph_sim.results.run_folder import RunFolder
 
 FIXED = {column.name for column in TABLES["rounds"] if column.name != METRIC}
@@ -70,9 +70,9 @@ def _training(run: RunFolder) -> Iterator[Section]:
     if not figures:
         return
     if run.num_bytes and _has(rounds, run.metric):
-        by_part = {plots.NAMES[part]: rounds for part in ("val", "test") if f"{part}_{run.metric}" in rounds}
-        column = f"test_{run.metric}" if f"test_{run.metric}" in rounds else f"val_{run.metric}"
-        svg = plots.overlay({next(reversed(by_part)): rounds}, column, run.metric, against_bytes=True)
+        part = next(part for part in ("test", "val", "train") if f"{part}_{run.metric}" in rounds)
+        curve = {plots.NAMES[part]: [rounds]}
+        svg = plots.overlay(curve, f"{part}_{run.metric}", run.metric, against_bytes=True)
         figures.append(Figure(title=f"{run.metric.replace('_', ' ')} against bytes", svg=svg))
     low, high = (f"{100 * quantile:.0f}" for quantile in plots.QUANTILES)
     band = f" The band holds the clients between the {low} and {high} % quantile (test)." if len(run.clients) else ""
@@ -133,52 +133,65 @@ def _forecasts(run: RunFolder) -> Iterator[Section]:
 
 def _partition(run: RunFolder) -> Iterator[Section]:
     info = run.partition
-    if not info:
-        return
-    figures = [Figure(title="client sizes", svg=plots.sizes(info))]
-    if info["num_classes"]:
+    figures = []
+    if {"nodes", *PARTS} <= info.keys():
+        figures.append(Figure(title="client sizes", svg=plots.sizes(info)))
+    if info.get("num_classes"):
         figures.append(Figure(title="label distribution", svg=plots.labels(info["class_counts"])))
-    if info["cut"] is not None and info["num_clients"] > 1:
+    if info.get("cut") is not None and info["num_clients"] > 1:
         cut = np.array(info["cut"], float)
         svg = plots.matrices({"": cut}, range(len(cut)), "directed edges")
         figures.append(Figure(title="edges cut between clients", svg=svg))
-    lost = f" ({100 * info['edges_lost'] / info['num_edges']:.1f} %)" if info["num_edges"] else ""
-    yield Section(
-        title="Partition",
-        note=f"{info['dataset']}: {info['num_nodes']} nodes, {info['num_edges']} directed edges, "
-        f"{info['num_features']} features, {info['num_classes']} classes; {info['num_clients']} clients by "
-        f"{info['partition']}, {info['edges_lost']} edges{lost} in no client.",
-        figures=figures,
-    )
+    if info:
+        yield Section(title="Partition", note=_described(info), figures=figures)
+
+
+def _described(info: Mapping[str, Any]) -> str:
+    counts = ("num_nodes", "num_edges", "num_features", "num_classes", "num_clients")
+    sizes = ", ".join(f"{info[name]} {name.removeprefix('num_')}" for name in counts if name in info)
+    text = f"{info.get('dataset', '')}: {sizes}, by {info.get('partition', '')}."
+    if info.get("num_edges"):
+        lost = info["edges_lost"]
+        text += f" {lost} edges ({100 * lost / info['num_edges']:.1f} %) are in no client."
+    return text
 
 
 def _clients(run: RunFolder) -> Iterator[Section]:
-    columns: dict[str, Sequence[Any]] = {"client": list(range(_num_clients(run)))}
-    info = run.partition
-    for name in ("nodes", "edges", "train", "val", "test", "isolated"):
-        if info:
-            columns[name] = info[name]
-    if info:
-        columns["classes"] = [sum(count > 0 for count in counts) for counts in info["class_counts"]]
-    if len(run.clients):
-        best = run.clients[run.clients["round"] == run.best_round].set_index("client")
-        for part in ("val", "test"):
-            if f"{part}_{run.metric}" in best:
-                values = (scale(run.metric) * best[f"{part}_{run.metric}"]).reindex(columns["client"])
-                columns[f"{part} {_words(run.metric)} {unit(run.metric)}".strip()] = values.tolist()
-    if len(run.ledger):
-        trained = run.ledger[run.ledger["kind"] == "train"]
-        for name, column in (("MB up", "sender"), ("MB down", "receiver")):
-            sums = trained.groupby(column)["bytes"].sum() / 1e6
-            columns[name] = sums.reindex(columns["client"], fill_value=0.0).tolist()
+    numbers = list(range(_num_clients(run)))
+    columns: dict[str, Sequence[Any]] = {"client": numbers}
+    for name, values in run.partition.items():
+        if isinstance(values, list) and len(values) == len(numbers) and all(isinstance(each, int) for each in values):
+            columns[name] = values
+    if run.partition.get("num_classes"):
+        columns["classes"] = [sum(count > 0 for count in counts) for counts in run.partition["class_counts"]]
+    columns |= _values_at_best_round(run, numbers) | _traffic(run, numbers)
+    note = f"Values at round {run.best_round}, the best by validation; bytes of all rounds. A click on a heading sorts."
     yield Section(
         title="Clients",
-        note=""
-        if run.best_round is None
-        else f"Values at round {run.best_round}, the best by validation; bytes of all "
-        "rounds. A click on a heading sorts.",
+        note="" if run.best_round is None else note,
         table=SortableTable(head=list(columns), rows=list(zip(*columns.values(), strict=True))),
     )
+
+
+def _values_at_best_round(run: RunFolder, numbers: Sequence[int]) -> dict[str, Sequence[Any]]:
+    if not len(run.clients):
+        return {}
+    best = run.clients[run.clients["round"] == run.best_round].set_index("client")
+    return {
+        titled(part, run.metric): (scale(run.metric) * best[f"{part}_{run.metric}"]).reindex(numbers).tolist()
+        for part in ("val", "test")
+        if f"{part}_{run.metric}" in best
+    }
+
+
+def _traffic(run: RunFolder, numbers: Sequence[int]) -> dict[str, Sequence[Any]]:
+    if not len(run.ledger):
+        return {}
+    trained = run.ledger[run.ledger["kind"] == "train"]
+    return {
+        name: (trained.groupby(column)["bytes"].sum() / 1e6).reindex(numbers, fill_value=0.0).tolist()
+        for name, column in (("MB up", "sender"), ("MB down", "receiver"))
+    }
 
 
 def _time(run: RunFolder) -> Iterator[Section]:

@@ -11,7 +11,7 @@ from fedgraph_sim.results.scores import Score
 
 def markdown(table: ResultTable) -> str:
     """Return a Markdown table, padded so that it reads well as it is, and its notes."""
-    cells = [[cell.replace("|", "\\|") for cell in row] for row in _text(table, "**{}**", "±", "†")]
+    cells = [[cell.replace("|", "\\|") for cell in row] for row in text_of(table, "**{}**", "±", "†")]
     head = [name.replace("|", "\\|") for name in table.head]
     widths = [max(3, *(len(row[column]) for row in (head, *cells))) for column in range(len(head))]
     rule = ["-" * width for width in widths]
@@ -24,7 +24,7 @@ def markdown(table: ResultTable) -> str:
 
 def latex(table: ResultTable) -> str:
     """Return a LaTeX tabular, its notes as comments."""
-    rows = _text(table, r"\textbf{{{}}}", r"$\pm$", r"$^\dagger$", escape=_escaped)
+    rows = text_of(table, r"\textbf{{{}}}", r"$\pm$", r"$^\dagger$", escape=_escaped)
     columns = "l" * table.num_keys + "r" * (len(table.head) - table.num_keys)
     lines = [f"% {note}" for note in table.notes]
     lines += [
@@ -58,9 +58,15 @@ def comma_separated(table: ResultTable) -> str:
 FORMATS: dict[str, Callable[[ResultTable], str]] = {"markdown": markdown, "latex": latex, "csv": comma_separated}
 
 
-def _text(
-    table: ResultTable, bold: str, plus_minus: str, dagger: str, escape: Callable[[str], str] = str
+def text_of(
+    table: ResultTable,
+    bold: str = "{}",
+    plus_minus: str = "±",
+    dagger: str = "†",
+    escape: Callable[[str], str] = str,
 ) -> list[list[str]]:
+    """Return the cells as text: a score as mean and deviation, the best in `bold`, what is worse with a `dagger`."""
+
     def text(cell: Cell) -> str:
         if not isinstance(cell, Score):
             return escape(cell or "")

@@ -95,7 +95,7 @@ def test_matrices(folder):
     ]
     assert {row["round"] for row in rows if row["name"] == "before"} == {0}
     events = EventAccumulator(str(folder)).Reload()
-    assert set(events.Tags()["images"]) == {"likeness"}
+    assert set(events.Tags()["images"]) == {"partition/before", "likeness"}
     assert [(image.step, image.width, image.height) for image in events.Images("likeness")] == [(2, 256, 256)]
 
 

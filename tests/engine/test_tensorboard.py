@@ -51,7 +51,7 @@ def test_histograms_count_the_clients_that_have_a_value(events):
 
 
 def test_the_partition_is_shown_before_the_first_round(events):
-    names = {"label_similarity", "missing_edges", "class_shares"}
+    names = {"missing_edges", "class_shares"}
     assert set(events.Tags()["images"]) == {f"partition/{name}" for name in names}
 
 
