@@ -84,7 +84,8 @@ def table(
 def report(runs: tuple[Path, ...], html: Path | None) -> None:
     """Write a page that shows runs, finished or under way: curves, clients, partition, similarities, time.
 
-    The page needs no network and no other file. RUN is a run's folder, or a folder of run folders.
+    The page needs no network and no other file. RUN is a run's folder, or a folder of run folders; of more than six
+    runs the page shows the comparison without the details of each.
 
     \b
     Examples:

@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 
 from fedgraph_sim import __version__
+from fedgraph_sim.errors import ConfigError
 from fedgraph_sim.results import plots
 from fedgraph_sim.results.comparison import compare
 from fedgraph_sim.results.metrics import scaled, titled, unit
@@ -17,6 +18,9 @@ from fedgraph_sim.results.run_folder import RunFolder
 from fedgraph_sim.results.sections import Figure, Section, SortableTable, sections_of
 from fedgraph_sim.results.settings import by_setting, differing_keys, value_of
 from fedgraph_sim.results.table_formats import text_of
+
+MANY_RUNS = 6
+"""Runs up to which each has its own part of the page: a page of a large sweep would be slow to write and to read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +35,8 @@ class Part:
 
 
 def report_page(runs: Sequence[RunFolder]) -> str:
-    """Return the page of one run, or of several beside each other."""
+    """Return the page of one run, or of several beside each other; of many each one's details are left out."""
+    detailed = runs if len(runs) <= MANY_RUNS else []
     parts = [
         Part(
             title=run.name,
@@ -40,7 +45,7 @@ def report_page(runs: Sequence[RunFolder]) -> str:
             tiles=list(_tiles(run)),
             sections=sections_of(run),
         )
-        for run in runs
+        for run in detailed
     ]
     environment = Environment(
         loader=PackageLoader("fedgraph_sim.results", "templates"),
@@ -57,8 +62,11 @@ def report_page(runs: Sequence[RunFolder]) -> str:
 
 
 def write_report(runs: Sequence[RunFolder], file: Path) -> None:
-    """Write the page of some runs to a file."""
-    file.write_text(report_page(runs), encoding="utf-8")
+    """Write the page of some runs to a file. Raises `ConfigError` where that is not possible."""
+    try:
+        file.write_text(report_page(runs), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write {file}: {error.strerror}; choose another --html") from error
 
 
 def printed(value: Any) -> str:
@@ -130,6 +138,8 @@ def _all_runs(runs: Sequence[RunFolder], metric: str) -> Section:
         for run in runs
     ]
     note = "Test figures are those at each run's own best validation round. A click on a heading sorts."
+    if len(runs) > MANY_RUNS:
+        note += " `fedgraph-sim report RUN` shows the details of one of them."
     return Section(title="All runs", note=note, table=SortableTable(head=head, rows=rows))
 
 

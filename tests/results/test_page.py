@@ -163,3 +163,9 @@ def test_the_configuration_is_shown_as_it_is(make_run, tmp_path):
 @pytest.mark.parametrize(("value", "text"), [(None, ""), (float("nan"), ""), (0.125, "0.12"), (3, "3"), ("a", "a")])
 def test_cells(value, text):
     assert printed(value) == text
+
+
+def test_of_many_runs_only_the_comparison_is_shown(make_run):
+    runs = [make_run(f"run-{seed}", seed=seed) for seed in range(7)]
+    page = Page(report_page(runs))
+    assert page.headings == ["7 runs", "Comparison", "Means over seeds", "All runs"]
