@@ -82,10 +82,12 @@ def _tiles(run: RunFolder) -> Iterator[tuple[str, str]]:
         value = run.at_best_round(part)
         if value is not None:
             shown = f"{scaled(run.metric, value):.2f} {unit(run.metric)}".strip()
-            yield f"{plots.NAMES[part]} {run.metric.replace('_', ' ')} at round {best}", shown
+            yield f"{plots.NAMES[part]} {run.metric.replace('_', ' ')}, round {best}", shown
     yield "algorithm", str(run.get("algorithm"))
-    yield "data", f"{run.get('dataset')}, {run.get('clients')} clients"
-    yield "rounds", f"{len(run.rounds)} of {run.get('rounds')}"
+    yield "data", str(run.get("dataset"))
+    yield "clients", str(run.get("clients"))
+    done, planned = len(run.rounds), run.get("rounds")
+    yield "rounds", str(done) if done == planned else f"{done} of {planned}"
     yield "sent, up and down", _bytes(run.num_bytes)
     if len(run.rounds):
         yield "a round takes", f"{1000 * run.rounds['seconds'].median():.0f} ms"
