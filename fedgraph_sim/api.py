@@ -52,7 +52,7 @@ def run(
     prepared = prepare_run(resolved, folders, inline=inline, force=force, started=started)
     columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
     bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True))
-    task = bar.add_task("", total=resolved.rounds)
+    task = bar.add_task("", total=resolved.num_rounds)
     with bar if progress else nullcontext():
         for event in prepared.events():
             if isinstance(event, RoundReport):

@@ -16,6 +16,7 @@ from fedgraph_sim.errors import ConfigError
 from fedgraph_sim.names import find
 from fedgraph_sim.recipes import all_papers, recipe
 
+
 class PaperMethod(Method):
     """A method of a paper. `variant` is appended to a recipe's name: it runs that recipe, with its algorithm, instead.
 

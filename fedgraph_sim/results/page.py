@@ -86,8 +86,8 @@ def _tiles(run: RunFolder) -> Iterator[tuple[str, str]]:
     yield "algorithm", str(run.get("algorithm"))
     yield "data", str(run.get("dataset"))
     yield "clients", str(run.get("clients"))
-    done, planned = len(run.rounds), run.get("rounds")
-    yield "rounds", str(done) if done == planned else f"{done} of {planned}"
+    done, planned = len(run.rounds), run.get("rounds") or 0
+    yield "rounds", str(done) if done >= planned else f"{done} of {planned}"
     yield "sent, up and down", _bytes(run.num_bytes)
     if len(run.rounds):
         yield "a round takes", f"{1000 * run.rounds['seconds'].median():.0f} ms"

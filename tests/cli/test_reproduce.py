@@ -213,9 +213,10 @@ def test_a_choice_that_cannot_be_is_refused(invoke, tmp_path, options, message):
 
 def test_a_paper_is_data_alone():
     """Another paper needs its file and its recipes; here a metric that is no fraction, and a method under two names."""
+    fast = PaperMethod(algorithm="local")
     paper = Paper(
         title="Another", note="none", unit="", recipes=(RECIPE,), methods=("slow", "fast"),
-        method={"slow": PaperMethod(algorithm="local", set=("algorithm.lr=0.1",)), "fast": PaperMethod(algorithm="local")},
+        method={"slow": PaperMethod(algorithm="local", set=("algorithm.lr=0.1",)), "fast": fast},
     )  # fmt: skip
     cells = cells_of(paper, Choice(seeds=1))
     assert [(cell.labels["method"], cell.config.algorithm.name, cell.config.algorithm.lr) for cell in cells] == [
