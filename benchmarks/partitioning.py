@@ -16,18 +16,18 @@ from pathlib import Path
 
 import numpy as np
 
-from fedgraph_sim.datasets.dataset import Dataset
 from fedgraph_sim.datasets.graph import Graph
+from fedgraph_sim.datasets.graph_dataset import GraphDataset
 from fedgraph_sim.datasets.planetoid import Planetoid
 from fedgraph_sim.datasets.registry import PARTITIONERS
 from fedgraph_sim.datasets.split import Split
-from fedgraph_sim.datasets.store import prepare
+from fedgraph_sim.datasets.storage import prepare
 
 NUM_CLIENTS = {"PubMed": 200, "arxiv": 100}
 NAMES = ("metis", "louvain", "random", "label-dirichlet", "overlap")
 
 
-class ArxivStructure(Dataset):
+class ArxivStructure(GraphDataset):
     """The real edges and labels of ogbn-arxiv with normally distributed features."""
 
     name: str = "arxiv"

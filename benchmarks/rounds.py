@@ -29,7 +29,7 @@ def open_store(dataset: str, num_clients: int, data_dir: Path, cache: Path) -> A
     """Return the partition that all variants use."""
     from fedgraph_sim.datasets.registry import DATASETS, PARTITIONERS
     from fedgraph_sim.datasets.split import Split
-    from fedgraph_sim.datasets.store import prepare
+    from fedgraph_sim.datasets.storage import prepare
 
     parts = (DATASETS[dataset](name=dataset), Split(), PARTITIONERS["metis"](name="metis"))
     return prepare(*parts, num_clients=num_clients, seed=0, data_dir=data_dir, cache_dir=cache)[0]

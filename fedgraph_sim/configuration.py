@@ -13,24 +13,35 @@ from pydantic import BaseModel, ValidationError
 
 from fedgraph_sim.algorithms.registry import ALGORITHMS
 from fedgraph_sim.datasets.dataset import Dataset
+from fedgraph_sim.datasets.graph_dataset import GRAPH
+from fedgraph_sim.datasets.kind import Kind
 from fedgraph_sim.datasets.partitioners.partitioner import Partitioner
 from fedgraph_sim.datasets.registry import DATASETS, PARTITIONERS
+from fedgraph_sim.datasets.series_dataset import SERIES
 from fedgraph_sim.datasets.split import Split
 from fedgraph_sim.engine.algorithm import Algorithm
+from fedgraph_sim.engine.checks import check_kind
 from fedgraph_sim.engine.config import EngineConfig, EvaluationConfig, RunConfig
 from fedgraph_sim.errors import ConfigError
 from fedgraph_sim.names import find_class
 
-NAMED: Mapping[str, tuple[Mapping[str, type[BaseModel]], str]] = {
-    "algorithm": (ALGORITHMS, "fedpub"),
-    "dataset": (DATASETS, "csbm"),
-    "partition": (PARTITIONERS, "metis"),
+NAMED: Mapping[str, Mapping[str, type[BaseModel]]] = {
+    "algorithm": ALGORITHMS,
+    "dataset": DATASETS,
+    "partition": PARTITIONERS,
 }
-"""Tables whose class follows from their `name`: the classes by name, and the default."""
-BASES: Mapping[str, type[BaseModel]] = {"algorithm": Algorithm, "dataset": Dataset, "partition": Partitioner}
+"""Tables whose class follows from their `name`: the classes by name."""
+BASES: Mapping[str, type[Any]] = {"algorithm": Algorithm, "dataset": Dataset, "partition": Partitioner}
 """What a class of the user's own must be derived from."""
-PLAIN: Mapping[str, type[BaseModel]] = {"split": Split, "engine": EngineConfig, "evaluation": EvaluationConfig}
-"""Tables of one class."""
+PLAIN: dict[str, type[BaseModel]] = {"split": Split, "engine": EngineConfig, "evaluation": EvaluationConfig}
+"""Tables of one class; that of ``[split]`` is the one for graphs."""
+DEFAULTS: Mapping[Kind, dict[str, str]] = {
+    GRAPH: {"algorithm": "fedpub", "dataset": "csbm"},
+    SERIES: {"algorithm": "cnfgnn", "dataset": "diffusion"},
+}
+"""The names that stand in for those which the user leaves out, by the kind of data."""
+BASELINES: Mapping[Kind, tuple[str, str]] = {GRAPH: ("fedavg", "local"), SERIES: ("fedgru", "gru_local")}
+"""The plain average and training alone, by the kind of data: what to compare with first."""
 
 Table = dict[str, Any]
 Validated = TypeVar("Validated", bound=BaseModel)
@@ -73,19 +84,25 @@ def change(raw: Table, key: str, value: Any) -> None:
 def resolve(raw: Table) -> RunConfig:
     """Validate nested tables as they stand in a TOML file."""
     tables: Table = dict(raw)
-    for key, (classes, default) in NAMED.items():
-        table = tables.get(key, {})
-        table = {"name": table} if isinstance(table, str) else _table(key, table)
-        name, model = find_class(key, table.get("name", default), classes, BASES[key])
+    named = {key: _named_table(key, tables.get(key, {})) for key in NAMED}
+    kind = _kind(named)
+    defaults = DEFAULTS[kind] | {"partition": kind.partition}
+    for key, table in named.items():
+        name, model = _class_of(key, table.get("name", defaults[key]))
         tables[key] = validated(model, table | {"name": name}, key)
-    for key, model in PLAIN.items():
+    tables.setdefault("clients", kind.clients)
+    evaluation = _table("evaluation", tables.get("evaluation", {}))
+    tables["evaluation"] = {"protocol": kind.protocol} | evaluation
+    for key, model in (PLAIN | {"split": kind.split}).items():
         tables[key] = validated(model, _table(key, tables.get(key, {})), key)
     plain = {key: value for key, value in tables.items() if not isinstance(value, BaseModel)}
     _check_keys(RunConfig, plain, "")
     try:
-        return RunConfig.model_validate(tables, strict=True)
+        config = RunConfig.model_validate(tables, strict=True)
     except ValidationError as error:
         raise _one_sentence(error, "") from error
+    check_kind(config)
+    return config
 
 
 def cache_folder() -> Path:
@@ -93,9 +110,26 @@ def cache_folder() -> Path:
     return Path(os.environ.get("FEDGRAPH_CACHE") or platformdirs.user_cache_dir("fedgraph-sim")).absolute()
 
 
+def _named_table(key: str, table: Any) -> Table:
+    return {"name": table} if isinstance(table, str) else _table(key, table)
+
+
+def _kind(tables: Mapping[str, Table]) -> Kind:
+    """Return the kind of data of the data set that is named or else of the algorithm; graphs if neither is."""
+    for key in ("dataset", "algorithm"):
+        if "name" in tables[key]:
+            kind: Kind = _class_of(key, tables[key]["name"])[1].kind
+            return kind
+    return GRAPH
+
+
+def _class_of(key: str, name: Any) -> tuple[str, type[Any]]:
+    """Return the name and the class of a table that is named."""
+    return find_class(key, name, NAMED[key], BASES[key])
+
+
 def _renamed(key: str, table: Any, name: str) -> Table:
-    classes, _ = NAMED[key]
-    name, model = find_class(key, name, classes, BASES[key])
+    name, model = _class_of(key, name)
     kept = {field: table[field] for field in table if field in model.model_fields} if isinstance(table, dict) else {}
     return kept | {"name": name}
 
@@ -151,7 +185,8 @@ def _check_keys(model: type[BaseModel], table: Table, prefix: str) -> None:
 
 def _nearest(key: str, model: type[BaseModel], prefix: str) -> str:
     if not prefix:
-        default = {table: classes[name] for table, (classes, name) in NAMED.items()}
+        names = DEFAULTS[GRAPH] | {"partition": GRAPH.partition}
+        default = {table: classes[names[table]] for table, classes in NAMED.items()}
         for table, candidate in {**default, **PLAIN}.items():
             if key in candidate.model_fields:
                 return f"did you mean {table}.{key}?"

@@ -1,5 +1,5 @@
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +8,15 @@ import pytest
 import torch
 from scipy import sparse
 
+from fedgraph_sim.datasets.diffusion import Diffusion
 from fedgraph_sim.datasets.graph import Graph
+from fedgraph_sim.datasets.series import SensorSeries
+from fedgraph_sim.datasets.series_split import ChronologicalSplit
 from fedgraph_sim.datasets.split import Split
 from fedgraph_sim.engine.algorithm import Algorithm
+from fedgraph_sim.engine.client_data import client_data
 from fedgraph_sim.engine.cohort import InlineCohort
 from fedgraph_sim.engine.federation import Federation, Task
-from fedgraph_sim.engine.graph_tensors import GraphTensors
 from fedgraph_sim.engine.host import ClientHost
 from fedgraph_sim.engine.ledger import Ledger
 from fedgraph_sim.engine.tree import Tree
@@ -65,12 +68,12 @@ def path_graphs(make_graph: Callable[..., Graph]) -> list[Graph]:
 
 @pytest.fixture(scope="session")
 def make_host() -> Callable[..., ClientHost]:
-    """Build a host of clients 0, 1, ... with the given graphs."""
+    """Build a host of clients 0, 1, ... with the given graphs or series."""
 
-    def make(algorithm: Algorithm, graphs: Sequence[Graph], *, batched: bool = False) -> ClientHost:
+    def make(algorithm: Algorithm, parts: Sequence[Any], *, batched: bool = False) -> ClientHost:
         links = Split().links(seed=0) if algorithm.predicts_links else None
-        tensors = {client: GraphTensors.of(graph, torch.device("cpu"), links) for client, graph in enumerate(graphs)}
-        return ClientHost(algorithm, tensors, batched=batched)
+        data = {client: client_data(part, torch.device("cpu"), links) for client, part in enumerate(parts)}
+        return ClientHost(algorithm, data, batched=batched)
 
     return make
 
@@ -94,6 +97,41 @@ def make_federation(make_host: Callable[..., ClientHost]) -> Callable[..., Feder
             InlineCohort((range(len(graphs)),), (make_host(algorithm, graphs, batched=batched),)),
             num_clients=len(graphs),
             task=task,
+            seed=seed,
+            fraction=fraction,
+            ledger=Ledger(),
+        )
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_series() -> Callable[..., SensorSeries]:
+    """Build series of travelling waves with windows; `split` and further options are those of the two classes."""
+
+    def make(*, split: Mapping[str, Any] | None = None, **options: Any) -> SensorSeries:
+        defaults = {"num_roads": 2, "road_length": 2, "num_junctions": 1, "length": 60, "history": 4, "horizon": 3}
+        series = Diffusion(**{**defaults, **options}).load(None, Path())
+        return ChronologicalSplit(**(split or {})).apply(series, 0)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_sensors(make_host: Callable[..., ClientHost]) -> Callable[..., Federation]:
+    """Build a federation with a client for each sensor of a series, or with one that holds all where data is pooled."""
+
+    def make(
+        algorithm: Algorithm, series: SensorSeries, *, seed: int = 0, fraction: float = 1.0, batched: bool = True
+    ) -> Federation:
+        nodes = (
+            [np.arange(series.num_nodes)] if algorithm.pooled else [np.array([at]) for at in range(series.num_nodes)]
+        )
+        host = make_host(algorithm, [series.part(part) for part in nodes], batched=batched)
+        return Federation(
+            InlineCohort((range(len(nodes)),), (host,)),
+            num_clients=len(nodes),
+            task=Task(num_features=2, num_classes=1, client_graph=series.adjacency),
             seed=seed,
             fraction=fraction,
             ledger=Ledger(),

@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 
 import torch
 
+from fedgraph_sim.algorithms.nn.models import Weights
 from fedgraph_sim.algorithms.sample_classifier import SampleClassifier
 from fedgraph_sim.engine.algorithm import Client, client_step
 from fedgraph_sim.engine.federation import Federation
@@ -21,7 +22,6 @@ class FedMlp(SampleClassifier):
     """W <- mean of W_k over the participants that train, each after I passes over its samples from W."""
 
     summary: ClassVar[str] = "average of perceptrons that see no edges; gradient descent"
-    has_global_model: ClassVar[bool] = False
 
     name: Literal["fedmlp"] = "fedmlp"
 
@@ -44,6 +44,11 @@ class FedMlp(SampleClassifier):
         return fed.call(self.evaluate)
 
     @client_step(batched=True)
-    def evaluate(self, client: Client, message: None) -> Tree:
+    def evaluate(self, client: Client, message: Weights | None) -> Tree:
         """Return loss and accuracy of the server's weights on the own samples."""
-        return self.scores(self.encoder(client.public, client.graph.x), client.graph)
+        weights = client.public if message is None else message
+        return self.scores(self.encoder(weights, client.graph.x), client.graph)
+
+    def global_model(self, server: Tree) -> Tree:
+        """Return the averaged weights."""
+        return server["weights"]

@@ -1,9 +1,12 @@
 """The algorithms by name."""
 
 from fedgraph_sim.algorithms.centralized import Centralized
+from fedgraph_sim.algorithms.cnfgnn import Cnfgnn
 from fedgraph_sim.algorithms.fedavg import FedAvg
 from fedgraph_sim.algorithms.fedgnn import FedGnn
+from fedgraph_sim.algorithms.fedgru import FedGru
 from fedgraph_sim.algorithms.fedmlp import FedMlp
+from fedgraph_sim.algorithms.fedmtl import FedMtl
 from fedgraph_sim.algorithms.fedper import FedPer
 from fedgraph_sim.algorithms.fedprox import FedProx
 from fedgraph_sim.algorithms.fedpub import FedPub
@@ -12,6 +15,9 @@ from fedgraph_sim.algorithms.fedsage_plus import FedSagePlus
 from fedgraph_sim.algorithms.gcfl import Gcfl
 from fedgraph_sim.algorithms.gfl_appnp import GflAppnp
 from fedgraph_sim.algorithms.globsage import GlobSage
+from fedgraph_sim.algorithms.gru_central import GruCentral
+from fedgraph_sim.algorithms.gru_gn_central import GruGnCentral
+from fedgraph_sim.algorithms.gru_local import GruLocal
 from fedgraph_sim.algorithms.local import Local
 from fedgraph_sim.algorithms.locsage import LocSage
 from fedgraph_sim.algorithms.locsage_plus import LocSagePlus
@@ -37,4 +43,10 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "locsage": LocSage,
     "locsage_plus": LocSagePlus,
     "globsage": GlobSage,
+    "cnfgnn": Cnfgnn,
+    "fedgru": FedGru,
+    "fedmtl": FedMtl,
+    "gru_local": GruLocal,
+    "gru_central": GruCentral,
+    "gru_gn_central": GruGnCentral,
 }

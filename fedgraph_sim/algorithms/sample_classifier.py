@@ -125,7 +125,7 @@ class SampleClassifier(Algorithm):
         for epoch in range(self.local_epochs):
             for samples in self.batches(client, epoch):
                 step = gradient(weights, samples)
-                weights = {name: leaf - self.lr * step[name] for name, leaf in weights.items()}
+                weights = {name: torch.sub(leaf, step[name], alpha=self.lr) for name, leaf in weights.items()}
         return weights
 
     def loss_gradient(self, weights: Weights, samples: Samples) -> Weights:

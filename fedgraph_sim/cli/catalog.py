@@ -46,12 +46,16 @@ def partitioners(name: str | None) -> None:
 def keys() -> None:
     """List the keys of a configuration that belong to no algorithm, data set or partitioner."""
     from fedgraph_sim.configuration import PLAIN
+    from fedgraph_sim.datasets.series_dataset import SERIES
     from fedgraph_sim.engine.config import RunConfig
 
     console = table_console()
     console.print(parameter_table("", RunConfig))
     for table, model in PLAIN.items():
         console.print(parameter_table(table, model))
+        if table == "split":
+            console.print(f"[split] of {SERIES.noun}, instead of the above", markup=False)
+            console.print(parameter_table(table, SERIES.split))
     console.print(
         "[algorithm], [dataset] and [partition]: a name, and the keys that the command for it shows", markup=False
     )

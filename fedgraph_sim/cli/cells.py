@@ -10,6 +10,9 @@ from pydantic import BaseModel, ConfigDict
 from fedgraph_sim.engine.config import RunConfig
 from fedgraph_sim.engine.launch import as_run
 
+ALL_CLIENTS = 10**6
+"""More clients than there are sensors in any time series, where the data say how many clients there are."""
+
 
 class Method(BaseModel):
     """How a method runs a setting: the algorithm, if not of the method's name, and what else of the setting changes."""
@@ -50,6 +53,6 @@ def in_one_process(config: RunConfig) -> RunConfig:
     Saying so in it makes ``run config.toml`` repeat the run to the last bit.
     """
     if config.engine.clients_per_actor == "auto":
-        engine = config.engine.model_copy(update={"clients_per_actor": config.clients})
+        engine = config.engine.model_copy(update={"clients_per_actor": config.clients or ALL_CLIENTS})
         config = config.model_copy(update={"engine": engine})
     return as_run(config)

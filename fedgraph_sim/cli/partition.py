@@ -36,20 +36,12 @@ def partition(
     info = store.info
 
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for heading in ("client", "nodes", "edges", "train", "val", "test", "classes", "isolated"):
+    for heading in ("client", *info.columns):
         table.add_column(heading, justify="right")
-    present = [sum(count > 0 for count in counts) for counts in info.class_counts]
-    columns = (info.nodes, info.edges, info.train, info.val, info.test, present, info.isolated)
-    for client, row in enumerate(zip(*columns, strict=True)):
+    for client, row in enumerate(zip(*info.columns.values(), strict=True)):
         table.add_row(str(client), *map(str, row))
     console = Console(highlight=False)
     console.print(table)
-    share = f" ({100 * info.edges_lost / info.num_edges:.1f} %)" if info.num_edges else ""
-    console.print(
-        f"{info.dataset}, {info.num_nodes} nodes, {info.num_edges} directed edges, {info.num_features} features, "
-        f"{info.num_classes} classes; {info.num_clients} clients by {info.partition}\n"
-        f"edges lost: {info.edges_lost}{share} ; largest over mean size: {info.size_balance:.3f} ; "
-        f"label divergence: {info.label_divergence:.3f}",
-        soft_wrap=True,
-    )
+    for line in info.notes:
+        console.print(line, soft_wrap=True)
     console.print(f"{'Reused' if reused else 'Written'}: {store.folder}", soft_wrap=True)

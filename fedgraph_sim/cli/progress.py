@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from fedgraph_sim.cli.run_folders import other_algorithms
+from fedgraph_sim.configuration import BASELINES
 from fedgraph_sim.engine.config import RunConfig
 from fedgraph_sim.engine.federation import Task
 from fedgraph_sim.engine.files import CONFIG_FILE
@@ -38,7 +39,7 @@ def follow(run: Run, *, profile: bool = False) -> Outcome:
                 console.print(_device_line(event, run), soft_wrap=True)
             elif isinstance(event, RoundReport):
                 num_bytes += event.bytes_up + event.bytes_down
-                line = f"{_scores(event)}  {human_bytes(num_bytes)} in all"
+                line = f"{_scores(event, run.job.config.algorithm.metric)}  {human_bytes(num_bytes)} in all"
                 bar.update(task, advance=1, description=line)
                 if not console.is_terminal:
                     text = f"round {event.round}/{run.job.config.num_rounds}  {line}  {event.seconds:.3f} s"
@@ -56,9 +57,7 @@ def announce(run: Run, console: Console) -> None:
     """Say what is about to run, and where."""
     config, info = run.job.config, run.info
     console.print(
-        f"{config.algorithm.name} on {info.dataset}: {info.num_nodes} nodes, {info.num_edges} directed edges, "
-        f"{info.num_classes} classes; {info.num_clients} client{'s' * (info.num_clients > 1)} by {info.partition}, "
-        f"{_percent(info.edges_lost, info.num_edges)} of the edges lost; {_rounds(config)}",
+        f"{config.algorithm.name} on {info.dataset}: {info.summary}; {info.division}; {_rounds(config)}",
         soft_wrap=True,
     )
     console.print(
@@ -89,7 +88,7 @@ def conclude(outcome: Outcome, job: Job, console: Console) -> None:
     out.print(f"Results: {os.path.relpath(folder)}", soft_wrap=True)
     for file, meaning in FILES.items():
         if (folder / file).exists():
-            out.print(f"  {file:<16} {meaning}", soft_wrap=True)
+            out.print(f"  {file:<17} {meaning}", soft_wrap=True)
     out.print(f"Report:  fedgraph-sim report {os.path.relpath(folder)}", soft_wrap=True)
     out.print(f"Curves:  tensorboard --logdir {os.path.relpath(folder.parent)}", soft_wrap=True)
 
@@ -98,7 +97,8 @@ def comparison(job: Job) -> str:
     """Return the results of other algorithms that ran under the same configuration, or how to get the first."""
     others = other_algorithms(job.folder.parent, job.config)
     if not others:
-        name = "local" if job.config.algorithm.name == "fedavg" else "fedavg"
+        averaged, alone = BASELINES[job.config.dataset.kind]
+        name = alone if job.config.algorithm.name == averaged else averaged
         return f"Compare: fedgraph-sim run {os.path.relpath(job.folder / CONFIG_FILE)} --algorithm {name}"
     lines = ["Other algorithms, all else equal:"]
     for name, run in others.items():
@@ -131,6 +131,9 @@ FILES = {
     "clients.parquet": "one row per client and evaluated round",
     "ledger.parquet": "one row per message between server and client",
     "matrices.parquet": "one row per evaluated round and pair of clients",
+    "steps.parquet": "one row per evaluated round and step ahead",
+    "forecasts.parquet": "what was read and predicted in the test",
+    "forecasts": "the same, drawn",
     "partition.json": "what each client got",
     "config.toml": "repeats the run: fedgraph-sim run .../config.toml",
     "checkpoints": "states of server and clients",
@@ -169,9 +172,9 @@ def _bar(console: Console) -> Progress:
     return Progress("round", *columns, console=console)
 
 
-def _scores(report: RoundReport) -> str:
+def _scores(report: RoundReport, metric: str) -> str:
     metrics = report.evaluation.metrics if report.evaluation is not None else {}
-    shown = [name for name in metrics if name.startswith(("val_", "test_")) and not name.endswith("_loss")] or metrics
+    shown = [name for name in (f"val_{metric}", f"test_{metric}") if name in metrics] or metrics
     return "  ".join(f"{name.replace('_', ' ')} {_number(metrics[name])}" for name in shown)
 
 
@@ -195,10 +198,6 @@ def _rounds(config: RunConfig) -> str:
 
 def _number(value: float | None) -> str:
     return "not available" if value is None else f"{value:.4f}"
-
-
-def _percent(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.1f} %" if whole else "none"
 
 
 def _device_line(event: Started, run: Run) -> str:

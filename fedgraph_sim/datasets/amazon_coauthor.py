@@ -12,8 +12,8 @@ from pydantic import Field
 from scipy import sparse
 
 from fedgraph_sim.datasets import checks, raw
-from fedgraph_sim.datasets.dataset import Dataset
 from fedgraph_sim.datasets.graph import Graph
+from fedgraph_sim.datasets.graph_dataset import GraphDataset
 
 URL = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz"
 FILES = {
@@ -25,7 +25,7 @@ FILES = {
 KEYS = ("adj_data", "adj_indices", "adj_indptr", "adj_shape", "attr_data", "attr_indices", "attr_indptr", "attr_shape")
 
 
-class AmazonCoauthor(Dataset):
+class AmazonCoauthor(GraphDataset):
     """Computers, Photo (Amazon), CS or Physics (Coauthor); features are the presence of words, 0 or 1."""
 
     summary: ClassVar[str] = "co-purchase or co-author network, features are words of reviews or papers"

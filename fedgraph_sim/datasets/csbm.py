@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from fedgraph_sim.datasets.dataset import Dataset
 from fedgraph_sim.datasets.graph import Graph
+from fedgraph_sim.datasets.graph_dataset import GraphDataset
 
 Rng = np.random.Generator
 
 
-class Csbm(Dataset):
+class Csbm(GraphDataset):
     """Communities that are each a contextual stochastic block model of two classes.
 
     In a community of n nodes: class v = +-1 by a fair coin; an edge with probability (degree + lambda sqrt(degree)) / n

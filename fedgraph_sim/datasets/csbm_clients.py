@@ -14,8 +14,8 @@ from pydantic import Field, model_validator
 from scipy import sparse
 
 from fedgraph_sim.datasets.csbm import community_edges
-from fedgraph_sim.datasets.dataset import Dataset
 from fedgraph_sim.datasets.graph import Graph, Role
+from fedgraph_sim.datasets.graph_dataset import GraphDataset
 from fedgraph_sim.errors import ConfigError
 
 Rng = np.random.Generator
@@ -23,7 +23,7 @@ MAX_TRIES = 1000
 """Graphs that are drawn until one has the training nodes that are wanted."""
 
 
-class ClientCsbm(Dataset):
+class ClientCsbm(GraphDataset):
     """One community of N nodes, each of which is a client with one or more feature vectors, its samples.
 
     Class v = +-1 by a fair coin; an edge with probability (degree + lambda sqrt(degree)) / N inside a class and

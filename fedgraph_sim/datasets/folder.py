@@ -10,14 +10,15 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedgraph_sim.datasets import checks, columns
-from fedgraph_sim.datasets.dataset import AbsolutePath, Dataset
+from fedgraph_sim.datasets.dataset import AbsolutePath
 from fedgraph_sim.datasets.graph import Graph, Role
+from fedgraph_sim.datasets.graph_dataset import GraphDataset
 
 RESERVED = ("id", "label", "split", "client", "__index_level_0__")  # the last one is the index that pandas writes
 ROLES = {"train": Role.TRAIN, "val": Role.VAL, "test": Role.TEST}
 
 
-class Folder(Dataset):
+class Folder(GraphDataset):
     """A folder with nodes.parquet and edges.parquet.
 
     nodes.parquet: `id` (integers or text, unique); `label` (integers or text; classes are numbered in sorted order);

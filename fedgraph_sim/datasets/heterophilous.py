@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedgraph_sim.datasets import checks, raw
-from fedgraph_sim.datasets.dataset import Dataset
 from fedgraph_sim.datasets.graph import Graph, Role
+from fedgraph_sim.datasets.graph_dataset import GraphDataset
 
 URL = "https://github.com/yandex-research/heterophilous-graphs/raw/main/data"
 KEYS = ("node_features", "node_labels", "edges", "train_masks", "val_masks", "test_masks")
 
 
-class Heterophilous(Dataset):
+class Heterophilous(GraphDataset):
     """A heterophilous network; `own` roles are one of its ten published splits.
 
     The `-filtered` variants leave out nodes that are copies of other nodes, which leak from train to test.

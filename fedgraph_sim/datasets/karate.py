@@ -10,11 +10,11 @@ import numpy as np
 from pydantic import Field
 from scipy import sparse
 
-from fedgraph_sim.datasets.dataset import Dataset
 from fedgraph_sim.datasets.graph import Graph
+from fedgraph_sim.datasets.graph_dataset import GraphDataset
 
 
-class Karate(Dataset):
+class Karate(GraphDataset):
     """The karate club; classes are the two factions, features the identity matrix, edges unweighted."""
 
     summary: ClassVar[str] = "34 members of a karate club, classes are its two factions; needs no files"

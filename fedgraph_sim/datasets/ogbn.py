@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedgraph_sim.datasets import checks, raw
-from fedgraph_sim.datasets.dataset import Dataset
 from fedgraph_sim.datasets.graph import Graph, Role
+from fedgraph_sim.datasets.graph_dataset import GraphDataset
 from fedgraph_sim.errors import ConfigError
 
 SPLITS = {Role.TRAIN: "train", Role.VAL: "valid", Role.TEST: "test"}
@@ -26,7 +26,7 @@ FILES = (
 )
 
 
-class OgbnArxiv(Dataset):
+class OgbnArxiv(GraphDataset):
     """Citations among arXiv papers; features are averaged word embeddings, `own` roles go by year."""
 
     summary: ClassVar[str] = "169,343 arXiv papers and their citations, classes are subject areas"

@@ -50,6 +50,54 @@ class PartitionInfo:
             raise ValueError(f"the figures are not those of {self.num_classes} classes")
 
     @property
+    def example(self) -> str:
+        """What a training example is, in sentences."""
+        return "node"
+
+    @property
+    def sizes(self) -> Counts:
+        """Nodes and edges of each client."""
+        return tuple(nodes + edges for nodes, edges in zip(self.nodes, self.edges, strict=True))
+
+    @property
+    def summary(self) -> str:
+        """The graph in half a sentence."""
+        return f"{self.num_nodes} nodes, {self.num_edges} directed edges, {self.num_classes} classes"
+
+    @property
+    def division(self) -> str:
+        """The partition in half a sentence."""
+        lost = f"{100 * self.edges_lost / self.num_edges:.1f} %" if self.num_edges else "none"
+        return f"{clients_by(self.num_clients, self.partition)}, {lost} of the edges lost"
+
+    @property
+    def columns(self) -> dict[str, Counts]:
+        """Figures of each client, by heading."""
+        present = tuple(sum(count > 0 for count in counts) for counts in self.class_counts)
+        sizes = {"nodes": self.nodes, "edges": self.edges, "train": self.train, "val": self.val, "test": self.test}
+        return sizes | {"classes": present, "isolated": self.isolated}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """All of it in two lines."""
+        share = f" ({100 * self.edges_lost / self.num_edges:.1f} %)" if self.num_edges else ""
+        return (
+            f"{self.dataset}, {self.num_nodes} nodes, {self.num_edges} directed edges, {self.num_features} features, "
+            f"{self.num_classes} classes; {clients_by(self.num_clients, self.partition)}",
+            f"edges lost: {self.edges_lost}{share} ; largest over mean size: {self.size_balance:.3f} ; "
+            f"label divergence: {self.label_divergence:.3f}",
+        )
+
+    @property
+    def matrices(self) -> dict[str, NDArray[np.float64]]:
+        """The clients' label similarity and, where they were counted, the missing edges between them.
+
+        Missing edges are directed entries of the whole graph that no client holds.
+        """
+        values = {"label_similarity": self.label_similarity}
+        return values if self.cut is None else values | {"missing_edges": np.array(self.cut, np.float64)}
+
+    @property
     def size_balance(self) -> float:
         """Largest number of nodes of a client over the mean number; 1 where all are equal."""
         return max(self.nodes) * self.num_clients / sum(self.nodes)
@@ -82,6 +130,11 @@ class PartitionInfo:
         directions = np.divide(counts, norm, out=np.zeros_like(counts), where=norm > 0)
         similarity: NDArray[np.float64] = directions @ directions.T
         return similarity
+
+
+def clients_by(num_clients: int, partition: str) -> str:
+    """Return how many clients there are, and by which partitioner."""
+    return f"{num_clients} client{'s' * (num_clients > 1)} by {partition}"
 
 
 class Survey:

@@ -13,14 +13,14 @@ import numpy as np
 from pydantic import Field
 
 from fedgraph_sim.datasets import raw
-from fedgraph_sim.datasets.dataset import Dataset
 from fedgraph_sim.datasets.graph import Graph, Role
+from fedgraph_sim.datasets.graph_dataset import GraphDataset
 from fedgraph_sim.errors import ConfigError
 
 URL = "https://github.com/kimiyoung/planetoid/raw/master/data"
 
 
-class Planetoid(Dataset):
+class Planetoid(GraphDataset):
     """Cora, CiteSeer or PubMed; nodes are papers, features bags of words, `own` roles the public split."""
 
     summary: ClassVar[str] = "citation network, features are words of the paper, classes are topics"

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedgraph_sim.datasets import checks
-from fedgraph_sim.datasets.dataset import AbsolutePath, Dataset
+from fedgraph_sim.datasets.dataset import AbsolutePath
 from fedgraph_sim.datasets.graph import Graph, Role
+from fedgraph_sim.datasets.graph_dataset import GraphDataset
 from fedgraph_sim.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ INTEGERS = "iu"
 Arrays = dict[str, NDArray[Any]]
 
 
-class PygFile(Dataset):
+class PygFile(GraphDataset):
     """One `torch_geometric.data.Data`, or a dict of its tensors, saved with `torch.save`.
 
     Used: `x` [num_nodes, num_features], `edge_index` [2, num_edges], `y` [num_nodes] of integers from 0 (-1 where

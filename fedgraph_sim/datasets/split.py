@@ -1,7 +1,8 @@
 """Which nodes, or links, train a model, which select it and which test it."""
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,25 @@ from fedgraph_sim.datasets.link_split import LinkSplit
 from fedgraph_sim.errors import ConfigError
 
 
-class Split(BaseModel):
+class Splitter(BaseModel, ABC):
+    """How examples get their roles; its fields are the `[split]` table of a configuration."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @abstractmethod
+    def apply(self, data: Any, seed: int) -> Any:
+        """Return the whole data with roles. Raises `ConfigError` where nothing would train."""
+
+    def fingerprint(self) -> str:
+        """Return what decides the roles that a store keeps."""
+        return self.model_dump_json()
+
+    def links(self, seed: int) -> LinkSplit | None:
+        """Return the split of the links, None where the data have none to predict."""
+        return None
+
+
+class Split(Splitter):
     """Roles of the nodes and links; its fields are the `[split]` table of a configuration.
 
     `ratio`: one random order of the labelled nodes of the whole graph; the first are for training, the next for test,
@@ -20,8 +39,6 @@ class Split(BaseModel):
     Links have roles only where links are predicted: see `LinkSplit`.
     Source: the protocol of FED-PUB (Baek et al., Personalized Subgraph Federated Learning, 2023).
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     kind: Literal["ratio", "own"] = Field("ratio", description="random by fractions, or the data set's own roles")
     train: float = Field(0.2, gt=0, le=1, description="fraction of the labelled nodes that train, in (0, 1]")
@@ -40,8 +57,9 @@ class Split(BaseModel):
             raise ValueError(f"link_val + link_test is {self.link_val + self.link_test:g}; lower them to below 1")
         return self
 
-    def apply(self, graph: Graph, seed: int) -> Graph:
+    def apply(self, data: Graph, seed: int) -> Graph:
         """Return the graph with roles. Raises `ConfigError` where no node would train."""
+        graph = data
         if self.kind == "own":
             if graph.count(Role.TRAIN) == 0:
                 raise ConfigError("split.kind='own' but the data set marks no training nodes; use split.kind='ratio'")
@@ -56,6 +74,10 @@ class Split(BaseModel):
             labelled = int(np.count_nonzero(graph.y >= 0))
             raise ConfigError(f"split.train={self.train:g} of {labelled} labelled nodes is no node; raise split.train")
         return replace(graph, role=role)
+
+    def fingerprint(self) -> str:
+        """Return what decides the nodes' roles; a store says nothing about links'."""
+        return self.model_dump_json(exclude={"link_val", "link_test"})
 
     def links(self, seed: int) -> LinkSplit:
         """Return the split of the links, whose fractions and roles decide nothing about nodes and partitions."""

@@ -13,8 +13,8 @@ from pydantic import Field
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from fedgraph_sim.datasets.dataset import Dataset
 from fedgraph_sim.datasets.graph import Graph, Role
+from fedgraph_sim.datasets.graph_dataset import GraphDataset
 from fedgraph_sim.datasets.planetoid import Planetoid
 from fedgraph_sim.datasets.preprocess import adjacency
 from fedgraph_sim.datasets.subgraph import induced_subgraphs
@@ -24,7 +24,7 @@ MAX_TRIES = 100
 """Draws until one has a component of the size that is wanted."""
 
 
-class SubCora(Dataset):
+class SubCora(GraphDataset):
     """A connected part of Cora that trains, and the nodes around it that validate and test.
 
     `num_drawn` random nodes of Cora induce a subgraph; its largest component of at most `max_train` nodes trains. Of

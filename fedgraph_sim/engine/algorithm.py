@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 from pydantic import BaseModel, ConfigDict
 
+from fedgraph_sim.datasets.graph_dataset import GRAPH
+from fedgraph_sim.datasets.kind import Kind
+from fedgraph_sim.engine.client_data import ClientData
 from fedgraph_sim.engine.graph_tensors import GraphTensors
 from fedgraph_sim.engine.random_stream import RandomStream
+from fedgraph_sim.engine.series_tensors import SeriesTensors
 from fedgraph_sim.engine.tree import Tree
 
 if TYPE_CHECKING:
@@ -19,16 +23,32 @@ if TYPE_CHECKING:
 
 @dataclass
 class Client:
-    """What a client step sees: its own graph, its own state, this call's random stream, what the server published.
+    """What a client step sees: its own data, its own state, this call's random stream, what the server published.
 
     `state` is a tree that stays in the client's process from call to call: personal layers, optimiser moments, masks.
     `public` is the same for all clients, see `Federation.publish`.
     """
 
-    graph: GraphTensors
+    data: ClientData
     random: RandomStream
     state: dict[str, Tree] = field(default_factory=dict)
     public: Tree = None
+
+    @property
+    def graph(self) -> GraphTensors:
+        """The client's graph, where its data are one. A step may look at another one instead, until it ends."""
+        assert isinstance(self.data, GraphTensors), "the algorithm's kind of data is a graph"
+        return self.data
+
+    @graph.setter
+    def graph(self, graph: GraphTensors) -> None:
+        self.data = graph
+
+    @property
+    def series(self) -> SeriesTensors:
+        """The client's time series, where its data are such."""
+        assert isinstance(self.data, SeriesTensors), "the algorithm's kind of data are time series"
+        return self.data
 
 
 ClientStep = Callable[[Client, Any], Tree]
@@ -77,6 +97,8 @@ class Algorithm(BaseModel, ABC):
 
     summary: ClassVar[str]
     """One line for lists."""
+    kind: ClassVar[Kind] = GRAPH
+    """The kind of data that its clients hold."""
     pooled: ClassVar[bool] = False
     """Whether one party holds the whole graph, as in a centralised reference run."""
     has_global_model: ClassVar[bool] = True
@@ -93,7 +115,7 @@ class Algorithm(BaseModel, ABC):
 
     @property
     def metric(self) -> str:
-        """What is better when larger; the best round is that of the largest ``val_<metric>``."""
+        """What selects the best round: that of the best ``val_<metric>``, see `metric_of`."""
         return "accuracy"
 
     @property
@@ -125,9 +147,11 @@ class Algorithm(BaseModel, ABC):
 
     @abstractmethod
     def evaluate(self, client: Client, message: Tree) -> Tree:
-        """Client step: return ``{metric: [sum, count]}`` on the client's own nodes or links.
+        """Client step: return ``{"<role>_<metric>": [sum, count]}`` on the client's own nodes, links or readings.
 
-        `message` is None for the client's own model, or the result of `global_model`.
+        `message` is None for the client's own model, or the result of `global_model`. Two more entries are possible:
+        ``steps``, with pairs [num_steps, 2] for each step of a forecast, and ``forecast``, of curves [n] to be plotted
+        over each other, such as what was read and what had been predicted.
         """
 
     def remarks(self, *, rounds: int, evaluations: int) -> dict[str, float | None]:

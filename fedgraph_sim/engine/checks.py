@@ -2,12 +2,13 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from fedgraph_sim.datasets.graph import Role
 from fedgraph_sim.datasets.link_split import LinkSplit
-from fedgraph_sim.datasets.store import PartitionStore
+from fedgraph_sim.datasets.storage import Store
 from fedgraph_sim.engine.config import RunConfig
 from fedgraph_sim.engine.federation import sample
 from fedgraph_sim.engine.files import CONFIG_FILE, PARTITION_FILE
@@ -21,6 +22,9 @@ RUN_FILES = (
     "clients.parquet",
     "ledger.parquet",
     "matrices.parquet",
+    "steps.parquet",
+    "forecasts.parquet",
+    "forecasts",
     "events.out.tfevents.*",
     "checkpoints",
     "report.html",
@@ -61,6 +65,29 @@ def check_writable(folder: Path) -> None:
         raise ConfigError(f"cannot write to {folder}: no permission for {parent}; choose another folder")
 
 
+def check_kind(config: RunConfig) -> None:
+    """Refuse an algorithm, a partitioner or a protocol that is not for the data set's kind of data."""
+    dataset, kind = config.dataset, config.dataset.kind
+    holds = f"but dataset.name={dataset.name} holds {kind.noun}"
+    if config.algorithm.kind is not kind:
+        raise ConfigError(
+            f"algorithm.name={config.algorithm.name} is for {config.algorithm.kind.noun}, {holds}; choose another "
+            "algorithm or data set"
+        )
+    if config.clients == 0 and kind.clients > 0:
+        raise ConfigError("clients=0: must be greater than or equal to 1")
+    if kind.noun not in config.partition.divides:
+        raise ConfigError(
+            f"partition.name={config.partition.name} divides {' or '.join(config.partition.divides)}, {holds}; "
+            f"use {kind.partition}"
+        )
+    if config.evaluation.protocol not in kind.protocols:
+        raise ConfigError(
+            f"evaluation.protocol={config.evaluation.protocol} is not for {kind.noun}, which {dataset.name} holds; "
+            f"use {' or '.join(kind.protocols)}"
+        )
+
+
 def check_protocol(config: RunConfig) -> None:
     """Refuse to judge a model on the whole graph where the algorithm has none for it."""
     algorithm = config.algorithm
@@ -71,10 +98,10 @@ def check_protocol(config: RunConfig) -> None:
         )
 
 
-def check_training(config: RunConfig, store: PartitionStore) -> None:
+def check_training(config: RunConfig, store: Store[Any]) -> None:
     """Refuse a run with a round in which no participant has anything to train on."""
     if config.link_split is None:
-        num_train, what, remedy = list(store.info.train), "node", "raise split.train"
+        num_train, what, remedy = list(store.info.train), store.info.example, "raise split.train"
     else:
         num_train, what = _num_train_links(store, config.link_split), "link"
         remedy = "lower split.link_val or split.link_test"
@@ -91,6 +118,6 @@ def check_training(config: RunConfig, store: PartitionStore) -> None:
             )
 
 
-def _num_train_links(store: PartitionStore, split: LinkSplit) -> list[int]:
+def _num_train_links(store: Store[Any], split: LinkSplit) -> list[int]:
     graphs = (graph for client in range(store.info.num_clients) for graph in store.load([client]).values())
     return [int(np.count_nonzero(split.apply(graph).role == Role.TRAIN)) for graph in graphs]

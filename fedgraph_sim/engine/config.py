@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, field_validat
 from fedgraph_sim.datasets.dataset import Dataset
 from fedgraph_sim.datasets.link_split import LinkSplit
 from fedgraph_sim.datasets.partitioners.partitioner import Partitioner
-from fedgraph_sim.datasets.split import Split
+from fedgraph_sim.datasets.split import Split, Splitter
 from fedgraph_sim.engine.algorithm import Algorithm
 from fedgraph_sim.seeds import seed_for
 
@@ -75,7 +75,7 @@ class EvaluationConfig(BaseModel):
     protocol: Protocol = Field(
         "local-mean",
         description='"local-mean": each client\'s own model on its own nodes or links, unweighted mean over clients; '
-        '"local-weighted": the same, weighted by nodes or links; '
+        '"local-weighted": the same, weighted by nodes, links or readings; '
         "\"global\": the server's model on the union of the clients' nodes, or all links, in the whole, "
         "unsplit graph (where there is none, the mean over the clients' own models, if the algorithm lends them)",
     )
@@ -85,6 +85,12 @@ class EvaluationConfig(BaseModel):
         description="rounds between evaluations; the last round is always evaluated",
         json_schema_extra={"unit": "rounds"},
     )
+    patience: int = Field(
+        0,
+        ge=0,
+        description="rounds without a better validation after which the run ends early; 0: all rounds are run",
+        json_schema_extra={"unit": "rounds"},
+    )
 
 
 class RunConfig(BaseModel):
@@ -92,7 +98,12 @@ class RunConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    clients: int = Field(10, ge=1, description="number of clients", json_schema_extra={"unit": "clients"})
+    clients: int = Field(
+        10,
+        ge=0,
+        description="number of clients; 0: one per sensor of time series",
+        json_schema_extra={"unit": "clients"},
+    )
     rounds: int = Field(100, ge=1, description="number of communication rounds", json_schema_extra={"unit": "rounds"})
     fraction: float = Field(1.0, gt=0, le=1, description="share of the clients sampled in a round, at least one client")
     seed: int = Field(
@@ -109,7 +120,7 @@ class RunConfig(BaseModel):
     )
     algorithm: SerializeAsAny[Algorithm]
     dataset: SerializeAsAny[Dataset]
-    split: Split = Split()
+    split: SerializeAsAny[Splitter] = Split()
     partition: SerializeAsAny[Partitioner]
     engine: EngineConfig = EngineConfig()
     evaluation: EvaluationConfig = EvaluationConfig()

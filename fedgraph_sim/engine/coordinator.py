@@ -12,7 +12,6 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from fedgraph_sim.datasets.store import PartitionStore
 from fedgraph_sim.engine.checkpoint import save_checkpoint
 from fedgraph_sim.engine.cohort import Cohort
 from fedgraph_sim.engine.evaluation import Evaluator
@@ -25,7 +24,7 @@ from fedgraph_sim.engine.recorder import Recorder
 from fedgraph_sim.engine.replies import Replies
 from fedgraph_sim.engine.report import Event, Outcome, RoundReport, Started
 from fedgraph_sim.engine.spread import brought
-from fedgraph_sim.engine.summary import profile, seconds, summarize
+from fedgraph_sim.engine.summary import best_round, profile, seconds, summarize
 from fedgraph_sim.engine.tree import Tree
 from fedgraph_sim.errors import RunError
 
@@ -69,7 +68,7 @@ class Coordinator:
         keep_large_blocks()
         sys.setswitchinterval(0.0005)  # the round loop is short work between waits, beside threads of Ray
         torch.set_num_threads(1)  # so that reductions run in one order, whatever process the coordinator lives in
-        store = PartitionStore(job.store)
+        store = job.open_store()
         self._job = job
         self._cohort = cohort
         self._info = store.info
@@ -109,9 +108,12 @@ class Coordinator:
             for report, matrices in self._rounds():
                 begin = time.perf_counter()
                 recorder.record(report, matrices)
+                if self._best() is report:
+                    recorder.keep_forecast(report)
+                report = self._reports[-1] = report.without_forecast()
                 self._seconds_recorder.append(time.perf_counter() - begin)
                 yield report
-            if len(self._reports) < self._job.config.num_rounds:
+            if len(self._reports) < self._job.config.num_rounds and not self._is_patient_no_more():
                 ending = _Ending(status="interrupted")
         except RunError as error:
             ending = _Ending(status="failed", error=str(error), details=error.details)
@@ -136,7 +138,7 @@ class Coordinator:
         fed.settle()
         waiting: _Round | None = None
         for number in range(1, config.num_rounds + 1):
-            if self._stop.is_set():
+            if self._stop.is_set() or self._is_patient_no_more():
                 break
             begin = time.perf_counter()
             try:
@@ -152,7 +154,7 @@ class Coordinator:
             waiting = current
             every = config.engine.checkpoint_every
             due = every > 0 and (number % every == 0 or number == config.num_rounds)
-            if due or time.perf_counter() - begin > SHORT_ROUND:
+            if due or config.evaluation.patience or time.perf_counter() - begin > SHORT_ROUND:
                 yield from self._report(waiting)
                 waiting = None
             if due:
@@ -212,6 +214,18 @@ class Coordinator:
         yield report, waiting.matrices
         self._check_losses(report)
 
+    def _is_patient_no_more(self) -> bool:
+        """Tell whether the rounds since the best validation are as many as the user wants to wait."""
+        patience = self._job.config.evaluation.patience
+        if patience == 0 or not self._reports:
+            return False
+        best = self._best()
+        return best is not None and self._reports[-1].round - best.round >= patience
+
+    def _best(self) -> RoundReport | None:
+        evaluated = [report for report in self._reports if report.evaluation is not None]
+        return best_round(evaluated, f"val_{self._job.config.algorithm.metric}")
+
     def _matrices(self) -> Sequence[ClientMatrix]:
         """Return what the algorithm recorded in an evaluated round; the first time the partition's own come before."""
         recorded = self._fed.take_matrices()
@@ -226,7 +240,8 @@ class Coordinator:
             return
         for name, values in evaluation.values.items():
             counted = evaluation.counts[name] > 0
-            bad = counted & ~(np.abs(values) <= MAX_LOSS)
+            limit = MAX_LOSS if name.endswith("_loss") else np.finfo(np.float64).max
+            bad = counted & ~(np.abs(values) <= limit)
             if bad.any():
                 where = int(np.flatnonzero(bad)[0])
                 who = f"client {evaluation.clients[where]}" if evaluation.clients else "the server's model"

@@ -1,7 +1,9 @@
 """A client's graph as a client step sees it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,6 +14,9 @@ from fedgraph_sim.datasets.graph import Graph, Role
 from fedgraph_sim.datasets.link_split import LinkSplit
 from fedgraph_sim.engine.links import Links
 from fedgraph_sim.engine.sparse import Matrix, SparseMatrix
+
+if TYPE_CHECKING:
+    from fedgraph_sim.engine.batch import Batch
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +47,21 @@ class GraphTensors:
         """Number of nodes n, padding included inside a batch."""
         return self.y.shape[0]
 
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors are."""
+        return self.y.device
+
     def at_layer(self, index: int) -> "GraphTensors":
         """Return the graph that the layer `index` of a model sees: this one."""
         return self
+
+    @classmethod
+    def stack(cls, parts: Sequence["GraphTensors"]) -> "Batch":
+        """Put the graphs of several clients together."""
+        from fedgraph_sim.engine.batch import Batch
+
+        return Batch.of(parts)
 
     @classmethod
     def of(cls, graph: Graph, device: torch.device, link_split: LinkSplit | None = None) -> "GraphTensors":

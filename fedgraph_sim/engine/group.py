@@ -6,39 +6,38 @@ import torch
 from torch import Tensor
 
 from fedgraph_sim.engine.algorithm import Client, ClientStep
-from fedgraph_sim.engine.batch import Batch
 from fedgraph_sim.engine.call import Call, StepFailure
 from fedgraph_sim.engine.client_axis import one, stack
-from fedgraph_sim.engine.graph_tensors import GraphTensors
+from fedgraph_sim.engine.client_data import Batch, ClientData
 from fedgraph_sim.engine.random_stream import RandomStream
 from fedgraph_sim.engine.states import States
 from fedgraph_sim.engine.tree import Tree, leaves, tree_map
 
 
 class Group:
-    """The graphs and states of some clients; `position` says where each client is among them."""
+    """The data and states of some clients; `position` says where each client is among them."""
 
-    def __init__(self, graphs: dict[int, GraphTensors]) -> None:
-        self.position = {client: position for position, client in enumerate(graphs)}
-        self.states = States(len(graphs))
+    def __init__(self, data: dict[int, ClientData]) -> None:
+        self.position = {client: position for position, client in enumerate(data)}
+        self.states = States(len(data))
         self.public: Tree = None
-        self._graphs = list(graphs.values())
+        self._data = list(data.values())
         self._batches: dict[tuple[int, ...], Batch] = {}
 
     @property
     def num_nodes(self) -> int:
         """Number of nodes of all clients."""
-        return sum(graph.num_nodes for graph in self._graphs)
+        return sum(each.num_nodes for each in self._data)
 
     @property
     def num_padded_nodes(self) -> int:
         """The same with the padding of a batch of all clients."""
-        return len(self._graphs) * max(graph.num_nodes for graph in self._graphs)
+        return len(self._data) * max(each.num_nodes for each in self._data)
 
     @property
     def device(self) -> torch.device:
-        """Where the graphs are."""
-        return self._graphs[0].y.device
+        """Where the data are."""
+        return self._data[0].device
 
     def run_in_turn(self, step: ClientStep, call: Call, keys: Tensor) -> Tree | StepFailure:
         """Run `step` for one client of `call` after another, with the random streams of `keys` [num_clients]."""
@@ -47,7 +46,7 @@ class Group:
             position = self.position[number]
             message = call.shared if call.each is None else tree_map(Tensor.clone, one(call.each, place))
             client = Client(
-                graph=self._graphs[position],
+                data=self._data[position],
                 random=RandomStream(keys[place]),
                 state=self.states.one(position),
                 public=self.public,
@@ -74,7 +73,7 @@ class Group:
 
         def run_one(own: Tree, key: Tensor, state: Tree, message: Tree, public: Tree) -> Tree:
             before = dict(leaves(state))
-            client = Client(graph=batch.one(own), random=RandomStream(key), state=state, public=public)
+            client = Client(data=batch.one(own), random=RandomStream(key), state=state, public=public)
             reply = step(client, message)
             changed = {} if _same(before, dict(leaves(client.state))) else {"state": client.state}
             return changed | ({} if reply is None else {"reply": reply})
@@ -99,11 +98,11 @@ class Group:
         return reply
 
     def _batch(self, positions: tuple[int, ...]) -> Batch:
-        """Return the graphs at `positions`, stacked. The batch of all clients is kept, and the latest other one."""
+        """Return the data at `positions`, stacked. The batch of all clients is kept, and the latest other one."""
         if positions not in self._batches:
-            everyone = tuple(range(len(self._graphs)))
+            everyone = tuple(range(len(self._data)))
             self._batches = {key: batch for key, batch in self._batches.items() if key == everyone}
-            self._batches[positions] = Batch.of([self._graphs[position] for position in positions])
+            self._batches[positions] = type(self._data[0]).stack([self._data[position] for position in positions])
         return self._batches[positions]
 
 

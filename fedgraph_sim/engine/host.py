@@ -1,17 +1,17 @@
 """A host: some clients in one process. Under Ray it is an actor; inline it is a plain object."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
-from fedgraph_sim.datasets.store import PartitionStore
 from fedgraph_sim.engine.algorithm import Algorithm, is_batched
 from fedgraph_sim.engine.arrays import to_device
 from fedgraph_sim.engine.batch import groups_of_like_size
 from fedgraph_sim.engine.call import Call, StepFailure
 from fedgraph_sim.engine.client_axis import gather, pick
-from fedgraph_sim.engine.graph_tensors import GraphTensors
+from fedgraph_sim.engine.client_data import ClientData, client_data
 from fedgraph_sim.engine.group import Group
 from fedgraph_sim.engine.job import Job
 from fedgraph_sim.engine.memory import keep_large_blocks
@@ -28,21 +28,19 @@ class HostInfo:
 
 
 class ClientHost:
-    """Holds the graphs and states of its clients and runs client steps for them.
+    """Holds the data and states of its clients and runs client steps for them.
 
     A step that allows it runs for all clients of like size in one computation; every other step, and every step where
     `batched` is False, runs for one client after another.
     """
 
-    def __init__(self, algorithm: Algorithm, graphs: dict[int, GraphTensors], *, batched: bool = False) -> None:
-        assert graphs, "a host has at least one client"
+    def __init__(self, algorithm: Algorithm, data: Mapping[int, ClientData], *, batched: bool = False) -> None:
+        assert data, "a host has at least one client"
         self._algorithm = algorithm
         self.batched = batched
-        clients = list(graphs)
-        chosen = (
-            groups_of_like_size([graph.num_nodes for graph in graphs.values()]) if batched else [range(len(clients))]
-        )
-        self._groups = [Group({clients[at]: graphs[clients[at]] for at in group}) for group in chosen]
+        clients = list(data)
+        chosen = groups_of_like_size([each.num_nodes for each in data.values()]) if batched else [range(len(clients))]
+        self._groups = [Group({clients[at]: data[clients[at]] for at in group}) for group in chosen]
 
     def describe(self) -> HostInfo:
         """Return what a run reports of its hosts."""
@@ -89,6 +87,6 @@ def host_of(job: Job, place: int, *, use_cuda: bool) -> ClientHost:
     keep_large_blocks()
     torch.set_num_threads(job.num_threads)
     device = torch.device("cuda" if use_cuda and torch.cuda.is_available() else "cpu")
-    parts = PartitionStore(job.store).load(job.placement.actors[place])
-    graphs = {client: GraphTensors.of(part, device, job.config.link_split) for client, part in parts.items()}
-    return ClientHost(job.config.algorithm, graphs, batched=job.config.engine.batched)
+    parts = job.open_store().load(job.placement.actors[place])
+    data = {client: client_data(part, device, job.config.link_split) for client, part in parts.items()}
+    return ClientHost(job.config.algorithm, data, batched=job.config.engine.batched)

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from fedgraph_sim.datasets.storage import Store
 from fedgraph_sim.engine.config import RunConfig
 from fedgraph_sim.engine.placement import Placement
 
@@ -22,6 +24,10 @@ class Job:
     started: float
     seconds_partition: float
     inline: bool
+
+    def open_store(self) -> Store[Any]:
+        """Return the store of the clients' data."""
+        return self.config.dataset.kind.store(self.store)
 
     @property
     def num_threads(self) -> int:

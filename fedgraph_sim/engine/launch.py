@@ -5,16 +5,16 @@ import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import tomli_w
 
-from fedgraph_sim.datasets.partition_info import PartitionInfo
 from fedgraph_sim.datasets.partitioners.whole import Whole
-from fedgraph_sim.datasets.store import PartitionStore, prepare
+from fedgraph_sim.datasets.storage import INFO_FILE, Store, StoreInfo, prepare
 from fedgraph_sim.engine.checks import (
+    check_kind,
     check_protocol,
     check_run_folder,
     check_training,
@@ -36,7 +36,7 @@ class Folders:
     data: Path | None
 
 
-def load_partition(config: RunConfig, folders: Folders) -> tuple[PartitionStore, bool]:
+def load_partition(config: RunConfig, folders: Folders) -> tuple[Store[Any], bool]:
     """Return the store of the configured partition, made now if need be, and whether it was there already."""
     return prepare(
         config.dataset,
@@ -58,6 +58,7 @@ def prepare_run(config: RunConfig, folders: Folders, *, inline: bool, force: boo
         ConfigError: for whatever the user can mend; the run's folder has not been touched then.
     """
     check_run_folder(folders.run, force=force)
+    check_kind(config)
     check_protocol(config)
     config = as_run(config)
     with ThreadPoolExecutor(1) as pool:
@@ -75,14 +76,14 @@ def prepare_run(config: RunConfig, folders: Folders, *, inline: bool, force: boo
         seconds_partition=seconds_partition,
         inline=inline,
     )
-    _make_folder(job, store.info, force=force)
+    _make_folder(job, force=force)
     return Run(job, store.info)
 
 
 class Run:
     """A run that has passed all checks and has its folder. `events` starts it."""
 
-    def __init__(self, job: Job, info: PartitionInfo) -> None:
+    def __init__(self, job: Job, info: StoreInfo) -> None:
         self.job = job
         self.info = info
         self._coordinator: Any = None
@@ -154,18 +155,18 @@ def config_toml(config: RunConfig) -> str:
     return tomli_w.dumps(config.model_dump(mode="json", exclude_none=True))
 
 
-def _make_folder(job: Job, info: PartitionInfo, *, force: bool) -> None:
+def _make_folder(job: Job, *, force: bool) -> None:
     if force:
         shutil.rmtree(job.folder, ignore_errors=True)
     try:
         job.folder.mkdir(parents=True)
         write_text(job.folder / CONFIG_FILE, config_toml(job.config))
-        write_text(job.folder / PARTITION_FILE, json.dumps(asdict(info)) + "\n")
+        write_text(job.folder / PARTITION_FILE, (job.store / INFO_FILE).read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot write to {job.folder}: {error.strerror}; choose another folder") from error
 
 
-def _timed_partition(config: RunConfig, folders: Folders) -> tuple[PartitionStore, float]:
+def _timed_partition(config: RunConfig, folders: Folders) -> tuple[Store[Any], float]:
     begin = time.perf_counter()
     store, _ = load_partition(config, folders)
     return store, time.perf_counter() - begin
@@ -177,6 +178,5 @@ def _connect() -> list[Node]:
     return connect()
 
 
-def _placement(info: PartitionInfo, config: RunConfig, nodes: list[Node]) -> Placement:
-    sizes = [nodes + edges for nodes, edges in zip(info.nodes, info.edges, strict=True)]
-    return place(sizes, config.engine, nodes)
+def _placement(info: StoreInfo, config: RunConfig, nodes: list[Node]) -> Placement:
+    return place(info.sizes, config.engine, nodes)

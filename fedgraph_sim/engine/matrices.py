@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fedgraph_sim.datasets.partition_info import PartitionInfo
+from fedgraph_sim.datasets.storage import StoreInfo
 
 MISSING_EDGES = "missing_edges"
 """Name of the matrix of edges that no client holds, by the clients of their ends."""
@@ -48,16 +48,10 @@ def shades(values: NDArray[np.floating]) -> NDArray[np.uint8]:
     return np.kron(scaled, np.ones((pixels, pixels))).astype(np.uint8)
 
 
-def partition_matrices(info: PartitionInfo) -> Sequence[ClientMatrix]:
-    """Return the clients' label similarity and, where the partition has counted them, the missing edges between them.
-
-    Missing edges are directed entries of the whole graph that no client holds.
-    """
-    values = {"label_similarity": info.label_similarity}
-    if info.cut is not None:
-        values[MISSING_EDGES] = np.array(info.cut, np.float64)
+def partition_matrices(info: StoreInfo) -> Sequence[ClientMatrix]:
+    """Return what the partition says of pairs of clients."""
     clients = tuple(range(info.num_clients))
     return [
         ClientMatrix(name=name, round=0, clients=clients, values=matrix.astype(np.float32))
-        for name, matrix in values.items()
+        for name, matrix in info.matrices.items()
     ]

@@ -47,6 +47,14 @@ class RandomStream:
         halves = self.bits((count + 1) // 2).view(torch.int16)[:count]
         return (halves <= round(probability * 65536) - 32769).reshape(shape)
 
+    def uniform(self, count: int) -> Tensor:
+        """Return [count] float32, uniform in [0, 1), in steps of 2^-24."""
+        return _shift(self.bits(count), 8).to(torch.float32) / 2**24
+
+    def permutation(self, count: int) -> Tensor:
+        """Return 0..count - 1 in random order [count]."""
+        return self.bits(count).argsort(stable=True)
+
     def integers(self, count: int, high: Tensor) -> Tensor:
         """Return [count] int64, uniform in 0..high - 1; `high`, without dimensions or [count], is from 1 to 2^40.
 

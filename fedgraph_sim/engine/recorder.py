@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from fedgraph_sim.engine.files import write_table, write_text
+from fedgraph_sim.engine.forecasts import Curves, by_sensor, curve_rows, plots, step_rows
 from fedgraph_sim.engine.ledger import Ledger
 from fedgraph_sim.engine.matrices import ClientMatrix
 from fedgraph_sim.engine.report import RoundReport
@@ -35,6 +36,8 @@ class Recorder:
         self._reports: list[RoundReport] = []
         self._clients: list[pa.RecordBatch] = []
         self._matrices: list[pa.RecordBatch] = []
+        self._steps: list[pa.RecordBatch] = []
+        self._forecast: tuple[int, Curves] | None = None
         self._events = EventFile(folder)
         self._flushed = time.monotonic()
         self._seconds = 0.0
@@ -45,11 +48,18 @@ class Recorder:
         self._events.round(report)
         if report.evaluation is not None and report.evaluation.clients:
             self._clients.append(_client_rows(report))
+        if report.evaluation is not None and report.evaluation.steps:
+            self._steps.append(step_rows(report.round, report.evaluation))
         for matrix in matrices:
             self._matrices.append(matrix.rows())
             self._events.matrix(matrix)
         if time.monotonic() - self._flushed > max(FLUSH_SECONDS, self._seconds / FLUSH_SHARE):
             self.flush()
+
+    def keep_forecast(self, report: RoundReport) -> None:
+        """Keep the round's forecasts, to be drawn at the end, instead of those of an earlier, worse round."""
+        if report.evaluation is not None and report.evaluation.forecast:
+            self._forecast = report.round, by_sensor(report.evaluation)
 
     def flush(self) -> None:
         """Bring the files up to date."""
@@ -61,6 +71,10 @@ class Recorder:
             self._write("clients", pa.concat_tables(parts, promote_options="default"))
         if self._matrices:
             self._write("matrices", pa.Table.from_batches(self._matrices))
+        if self._steps:
+            self._write("steps", pa.Table.from_batches(self._steps))
+        if self._forecast is not None:
+            self._write("forecasts", curve_rows(*self._forecast))
         self._write("ledger", self._ledger.table())
         self._events.flush()
         self._flushed = time.monotonic()
@@ -72,8 +86,18 @@ class Recorder:
     def close(self, summary: dict[str, Any]) -> None:
         """Write everything that is left, and the summary."""
         self.flush()
+        self._draw()
         self._events.close(summary)
         write_text(self._folder / "summary.json", json.dumps(summary, indent=2) + "\n")
+
+    def _draw(self) -> None:
+        if self._forecast is None:
+            return
+        round, curves = self._forecast
+        (self._folder / "forecasts").mkdir(exist_ok=True)
+        for sensor, figure in plots(curves):
+            figure.savefig(self._folder / "forecasts" / f"sensor-{sensor}.png", dpi=100)
+            self._events.figure(f"forecast/sensor-{sensor}", figure, round)
 
 
 def _round_rows(reports: list[RoundReport]) -> pa.Table:

@@ -1,6 +1,6 @@
 """What a coordinator tells whoever started it, as the run goes on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from fedgraph_sim.engine.evaluation import Evaluation
@@ -34,6 +34,12 @@ class RoundReport:
     bytes_up: int
     bytes_down: int
     evaluation: Evaluation | None
+
+    def without_forecast(self) -> "RoundReport":
+        """Return the report without the curves of its evaluation, which are large and wanted of one round alone."""
+        if self.evaluation is None or not self.evaluation.forecast:
+            return self
+        return replace(self, evaluation=replace(self.evaluation, forecast={}))
 
 
 @dataclass(frozen=True, kw_only=True)

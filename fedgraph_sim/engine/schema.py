@@ -81,6 +81,17 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _column("column", "int32", "", "number of the other client"),
         _column("value", "float", "", "the number for this pair of clients"),
     ),
+    "steps": (
+        _column("round", "int64", "", "number of the round, from 1"),
+        _column("step", "int64", "", "steps ahead of the last known reading, from 1"),
+        _column(METRIC, "double", "", "of all clients together, in the unit of the readings where it is an error"),
+    ),
+    "forecasts": (
+        _column("round", "int32", "", "the round of the best validation value, whose forecasts these are"),
+        _column("sensor", "int32", "", "number of the sensor, those of one client after those of another"),
+        _column("time", "int32", "", "number of the time step of the test, from 0"),
+        _column(METRIC, "float", "", "one column per curve, readings and predictions, in the unit of the data"),
+    ),
 }
 
 

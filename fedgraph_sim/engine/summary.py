@@ -6,15 +6,16 @@ from importlib.metadata import version
 from statistics import median
 from typing import Any
 
-from fedgraph_sim.datasets.partition_info import PartitionInfo
+from fedgraph_sim.datasets.storage import StoreInfo
 from fedgraph_sim.engine.job import Job
 from fedgraph_sim.engine.ledger import Ledger
+from fedgraph_sim.engine.metrics import metric_of
 from fedgraph_sim.engine.report import RoundReport
 
 PACKAGES = ("fedgraph-sim", "torch", "torch-geometric", "ray", "pymetis", "numpy", "pyarrow")
 
 
-def summarize(job: Job, info: PartitionInfo, reports: list[RoundReport], ledger: Ledger) -> dict[str, Any]:
+def summarize(job: Job, info: StoreInfo, reports: list[RoundReport], ledger: Ledger) -> dict[str, Any]:
     """Return the part of the summary that follows from the reports; accuracies are fractions, None if not available."""
     config, metric = job.config, job.config.algorithm.metric
     evaluated = [report for report in reports if report.evaluation is not None]
@@ -34,6 +35,7 @@ def summarize(job: Job, info: PartitionInfo, reports: list[RoundReport], ledger:
         "best_round": best.round if best else None,
         f"val_{metric}": _metrics(best).get(f"val_{metric}"),
         f"test_{metric}": _metrics(best).get(f"test_{metric}"),
+        **_other_test_metrics(best),
         "remarks": config.algorithm.remarks(rounds=len(reports), evaluations=len(evaluated)),
         "last": {"round": evaluated[-1].round, **_metrics(evaluated[-1])} if evaluated else {},
         "bytes": {
@@ -46,7 +48,7 @@ def summarize(job: Job, info: PartitionInfo, reports: list[RoundReport], ledger:
     }
 
 
-def summary_of_reports(job: Job, info: PartitionInfo, reports: list[RoundReport], *, error: str) -> dict[str, Any]:
+def summary_of_reports(job: Job, info: StoreInfo, reports: list[RoundReport], *, error: str) -> dict[str, Any]:
     """Return the summary of a run whose coordinator is gone: what it alone knew is None."""
     now = time.time()
     traffic = {
@@ -64,10 +66,10 @@ def summary_of_reports(job: Job, info: PartitionInfo, reports: list[RoundReport]
 
 
 def best_round(evaluated: list[RoundReport], metric: str) -> RoundReport | None:
-    """Return the first round with the largest validation `metric`, or the last round where there is no validation."""
+    """Return the first round with the best validation `metric`, or the last round where there is no validation."""
     scored = [report for report in evaluated if _metrics(report).get(metric) is not None]
     if scored:
-        return max(scored, key=lambda report: _metrics(report)[metric] or 0.0)
+        return max(scored, key=lambda report: metric_of(metric).goodness(_metrics(report)[metric] or 0.0))
     return evaluated[-1] if evaluated else None
 
 
@@ -92,6 +94,12 @@ def profile(reports: list[RoundReport], recorder: list[float]) -> dict[str, floa
         "recorder": recorder,
     }
     return {name: round(median(values), 6) if values else 0.0 for name, values in parts.items()}
+
+
+def _other_test_metrics(report: RoundReport | None) -> dict[str, float]:
+    """Return what else there is of the test, but for losses."""
+    metrics = {name: value for name, value in _metrics(report).items() if value is not None}
+    return {name: value for name, value in metrics.items() if name.startswith("test_") and name != "test_loss"}
 
 
 def _metrics(report: RoundReport | None) -> dict[str, float | None]:

@@ -49,6 +49,10 @@ class EventFile:
         elif matrix.name != MISSING_EDGES:  # which is there from the beginning
             self._image(f"partition/{matrix.name}", matrix.values, 0)
 
+    def figure(self, tag: str, figure: Any, round: int) -> None:
+        """Add a drawing of matplotlib's as an image."""
+        self._writer.add_figure(tag, figure, round)
+
     def flush(self) -> None:
         """Bring the file up to date."""
         self._writer.flush()

@@ -155,14 +155,14 @@ def matrices(values: Mapping[str, Matrix], order: Sequence[int], label: str) -> 
     return canvas.svg
 
 
-def forecasts(series: pd.DataFrame, title: str) -> str:
-    """Return truth and prediction over time, from columns `time`, `truth` and `prediction`."""
+def forecasts(series: pd.DataFrame, curves: Sequence[str]) -> str:
+    """Return the named columns over the column `time`: what was read first, then predictions."""
     with drawing() as canvas:
         axes = canvas.axes()
-        axes.plot(series["time"], series["truth"], color=INK, label="truth", linewidth=1)
-        axes.plot(series["time"], series["prediction"], color=SERIES[0], label="prediction", linewidth=1)
+        for number, name in enumerate(curves):
+            color = INK if number == 0 else SERIES[(number - 1) % len(SERIES)]
+            axes.plot(series["time"], series[name], color=color, label=name.replace("_", " "), linewidth=1)
         axes.set_xlabel("time step")
-        axes.set_title(title)
         axes.legend(loc="best")
     return canvas.svg
 

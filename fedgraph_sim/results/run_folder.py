@@ -57,8 +57,13 @@ class RunFolder:
         return self._table("matrices")
 
     @cached_property
+    def steps(self) -> pd.DataFrame:
+        """One row per evaluated round and step ahead; empty where nothing is forecast."""
+        return self._table("steps")
+
+    @cached_property
     def forecasts(self) -> pd.DataFrame:
-        """One row per client and time step, with `truth` and `prediction`; empty where nothing is forecast."""
+        """One row per sensor and time step; empty where nothing is forecast."""
         return self._table("forecasts")
 
     @cached_property

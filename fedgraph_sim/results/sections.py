@@ -15,6 +15,7 @@ from fedgraph_sim.results.client_matrices import matrices_of, reading_order, rec
 from fedgraph_sim.results.metrics import LOSS, PARTS, scale, titled
 from fedgraph_sim.results.run_folder import RunFolder
 
+FORECAST_KEYS = {column.name for column in TABLES["forecasts"] if column.name != METRIC}
 FIXED = {column.name for column in TABLES["rounds"] if column.name != METRIC}
 TIME_PARTS = {
     "compute": "client steps, in the slowest actor",
@@ -123,12 +124,14 @@ def _forecasts(run: RunFolder) -> Iterator[Section]:
     forecasts = run.forecasts
     if not len(forecasts):
         return
-    groups = list(forecasts.groupby("client"))
+    curves = [name for name in forecasts.columns if name not in FORECAST_KEYS]
+    groups = list(forecasts.groupby("sensor"))
     chosen = np.unique(np.linspace(0, len(groups) - 1, min(NUM_FORECASTS, len(groups))).round().astype(int))
     figures = [
-        Figure(title=f"client {groups[index][0]}", svg=plots.forecasts(groups[index][1], "")) for index in chosen
+        Figure(title=f"sensor {groups[index][0]}", svg=plots.forecasts(groups[index][1], curves)) for index in chosen
     ]
-    yield Section(title="Forecasts", note=f"{len(figures)} of {len(groups)} clients.", figures=figures)
+    note = f"{len(figures)} of {len(groups)} sensors, in the test, at round {forecasts['round'].iloc[0]}."
+    yield Section(title="Forecasts", note=note, figures=figures)
 
 
 def _partition(run: RunFolder) -> Iterator[Section]:

@@ -9,6 +9,8 @@ from scipy import sparse
 
 from fedgraph_sim.algorithms.registry import ALGORITHMS
 from fedgraph_sim.datasets.graph import Graph, Role
+from fedgraph_sim.datasets.graph_dataset import GRAPH
+from fedgraph_sim.datasets.series_dataset import SERIES
 from fedgraph_sim.engine.spread import brought
 from fedgraph_sim.engine.tree import leaves
 
@@ -80,7 +82,7 @@ CASES = [
     for name, kind in ALGORITHMS.items()
     for case, options in OPTIONS.items()
     for model in (MODELS if "model" in kind.model_fields else [{}])
-    if not kind.pooled and fits(kind, name, options | model)
+    if kind.kind is GRAPH and not kind.pooled and fits(kind, name, options | model)
 ]
 LINKS = sparse.csr_array(np.ones((7, 7)) - np.eye(7))
 
@@ -105,3 +107,43 @@ def test_batched_equals_loop(name, is_sparse, options, make_federation, train):
     for first, second in ((loop, batched), (loop_scores, batched_scores)):
         for (path, expected), (_, actual) in zip(leaves(first), leaves(second), strict=True):
             assert torch.allclose(actual, expected, rtol=1e-5, atol=1e-5), path
+
+
+SERIES_OPTIONS = {
+    "all": {},
+    "keep": {"fraction": 0.6, "optimizer_state": "keep", "local_epochs": 2},
+    "masked": {"fraction": 0.6, "masked_loss": True},
+    "split": {"training": "split", "average": False},
+    "server": {"server_fraction": 0.4, "server_epochs": 2, "average": False},
+}
+SERIES_CASES = [
+    pytest.param(name, options, id=f"{name}-{case}")
+    for name, kind in ALGORITHMS.items()
+    for case, options in SERIES_OPTIONS.items()
+    if kind.kind is SERIES and not kind.pooled and options.keys() - {"fraction"} <= kind.model_fields.keys()
+]
+
+
+@pytest.mark.parametrize(("name", "options"), SERIES_CASES)
+def test_batched_equals_loop_for_series(name, options, make_series, make_sensors, train):
+    """Among the sensors are one that reads nothing and one that trains on nothing; the last minibatch is smaller."""
+    series = make_series(split={"unseen": ("road-1-sensor-0",)}, missing=0.2)
+    series.values[1], series.observed[1] = 0, False
+    small = {"graph_hidden": 8, "graph_out": 4, "server_batch": 16}
+    kind = ALGORITHMS[name]
+    fields = {key: value for key, value in (small | {"local_epochs": 1}).items() if key in kind.model_fields}
+    chosen = {key: value for key, value in options.items() if key != "fraction"}
+    algorithm = kind(hidden=5, batch_size=10, lr=0.01, **(fields | chosen))
+    outcomes = []
+    for batched in (False, True):
+        fed = make_sensors(algorithm, series, fraction=options.get("fraction", 1.0), batched=batched)
+        server = train(algorithm, fed, 3)
+        fed.begin(round=3, kind="eval")
+        replies = algorithm.ask_for_scores(fed, server)
+        fed.settle()
+        outcomes.append((server, replies.tree, fed.ledger.table()))
+    (loop, loop_scores, loop_ledger), (batched, batched_scores, batched_ledger) = outcomes
+    assert loop_ledger.equals(batched_ledger)
+    for first, second in ((loop, batched), (loop_scores, batched_scores)):
+        for (path, expected), (_, actual) in zip(leaves(first), leaves(second), strict=True):
+            assert torch.allclose(actual, expected, rtol=1e-4, atol=1e-4), path

@@ -88,3 +88,11 @@ def test_a_step_is_taken_on_whole_batches_alone(make_graph, make_federation, bat
         assert sum(moved) == 4
         assert changes[1].abs().sum() > 0  # a client with less than a batch has one step with what it has
     assert len(used) > 1
+
+
+def test_its_global_model_is_what_everybody_is_judged_by(clients, make_federation, train):
+    chosen = FedMlp(hidden=HIDDEN, local_epochs=2)
+    fed = make_federation(chosen, clients)
+    server = train(chosen, fed, 2)
+    own, given = chosen.ask_for_scores(fed, server).tree, fed.call(chosen.evaluate, chosen.global_model(server)).tree
+    assert all(torch.equal(leaf, given[name]) for name, leaf in own.items())

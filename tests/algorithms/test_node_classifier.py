@@ -16,7 +16,7 @@ def test_each_local_epoch_has_its_own_dropout(path_graphs, make_federation):
     graph = GraphTensors.of(path_graphs[0], torch.device("cpu"))
     weights = algorithm.initial_weights(make_federation(algorithm, path_graphs))
     stream = RandomStream(torch.tensor(5))
-    client = Client(graph=graph, random=stream, state={"optimizer": algorithm.optimizer.init(weights)})
+    client = Client(data=graph, random=stream, state={"optimizer": algorithm.optimizer.init(weights)})
     trained = algorithm.fit(client, weights)
     parameters = {name: leaf.clone().requires_grad_() for name, leaf in weights.items()}
     optimizer = torch.optim.Adam(parameters.values(), lr=0.05, weight_decay=algorithm.weight_decay)
@@ -96,7 +96,7 @@ def test_every_epoch_draws_other_pairs_without_a_link(linked_graphs, make_federa
     graph = GraphTensors.of(linked_graphs[0], torch.device("cpu"), Split().links(seed=0))
     weights = algorithm.initial_weights(fed)
     stream = RandomStream(torch.tensor(5))
-    client = Client(graph=graph, random=stream, state={"optimizer": algorithm.optimizer.init(weights)})
+    client = Client(data=graph, random=stream, state={"optimizer": algorithm.optimizer.init(weights)})
     trained = algorithm.fit(client, weights)
     parameters = {name: leaf.clone().requires_grad_() for name, leaf in weights.items()}
     optimizer = torch.optim.Adam(parameters.values(), lr=0.01, weight_decay=algorithm.weight_decay)

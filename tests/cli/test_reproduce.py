@@ -224,3 +224,30 @@ def test_a_paper_is_data_alone():
     ]  # fmt: skip
     with pytest.raises(ConfigError, match="methods=slo is not known; did you mean slow"):
         cells_of(paper, Choice(methods=["slo"]))
+
+
+def test_a_method_may_be_for_some_recipes_alone():
+    paper = load_paper("gfl-appnp")
+    found = {(cell.recipe, cell.method) for cell in cells_of(paper, Choice(seeds=1, methods=["majority", "I=10"]))}
+    assert found == {*((name, "I=10") for name in paper.recipes), ("gfl-appnp-sc", "majority")}
+    with pytest.raises(ConfigError, match="--methods=majority are for other recipes than those chosen"):
+        cells_of(paper, Choice(methods=["majority"], dataset=["csbm-dnc"]))
+
+
+def test_methods_of_gfl_appnp_differ_as_their_names_say():
+    cells = {
+        cell.method: cell.config for cell in cells_of(load_paper("gfl-appnp"), Choice(seeds=1, dataset=["csbm-dnc"]))
+    }
+    assert {name: cells[name].algorithm.local_epochs for name in ("I=1", "I=10", "I=20", "I=50")} == {
+        "I=1": 1, "I=10": 10, "I=20": 20, "I=50": 50
+    }  # fmt: skip
+    assert {cells[name].rounds * cells[name].algorithm.local_epochs for name in cells if name.startswith("I=")} == {
+        3000
+    }
+    assert cells["h-only-I=10"] == cells["I=10"].model_copy(
+        update={"algorithm": cells["I=10"].algorithm.model_copy(update={"compensation": "none"})}
+    )
+    assert {name: cells[name].algorithm.model for name in ("appnp", "gcn", "gat", "sage")} == {
+        name: name for name in ("appnp", "gcn", "gat", "sage")
+    }
+    assert all(cells[name].clients == 1 for name in ("appnp", "gcn", "gat", "sage"))

@@ -9,7 +9,7 @@ from fedgraph_sim.datasets.partitioners.column import Column
 from fedgraph_sim.datasets.partitioners.node import Node
 from fedgraph_sim.datasets.preprocess import adjacency
 from fedgraph_sim.datasets.split import Split
-from fedgraph_sim.datasets.store import prepare
+from fedgraph_sim.datasets.storage import prepare
 from fedgraph_sim.errors import ConfigError
 
 
@@ -95,3 +95,9 @@ def test_training_nodes_that_cannot_be_had_are_told(tmp_path, monkeypatch):
     sparse = CsbmDnc(num_nodes=40, degree=0.1, edge_signal=0.1, seed=0)
     with pytest.raises(ConfigError, match="none of 3 graphs has the training nodes"):
         sparse.load(None, tmp_path)
+
+
+@pytest.mark.parametrize("kind", [CsbmSnc, CsbmSc])
+def test_samples_have_no_component(kind, tmp_path):
+    with pytest.raises(ConfigError, match="are samples, which no edges join; set it to false"):
+        kind(seed=0, largest_component=True).load(None, tmp_path)

@@ -10,7 +10,7 @@ from fedgraph_sim.datasets.split import Split
 
 @pytest.mark.parametrize("name", DATASETS)
 def test_every_dataset_can_be_named(name):
-    options = {"path": "somewhere"} if name in ("folder", "pyg-file") else {}
+    options = {"path": "somewhere"} if name in ("folder", "pyg-file", "traffic") else {}
     dataset = DATASETS[name](name=name, **options)
     assert dataset.name == name
     assert dataset.summary

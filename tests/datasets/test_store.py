@@ -10,7 +10,8 @@ from fedgraph_sim.datasets.karate import Karate
 from fedgraph_sim.datasets.partitioners.random import Random
 from fedgraph_sim.datasets.partitioners.whole import Whole
 from fedgraph_sim.datasets.split import Split
-from fedgraph_sim.datasets.store import PartitionStore, prepare
+from fedgraph_sim.datasets.storage import prepare
+from fedgraph_sim.datasets.store import PartitionStore
 from fedgraph_sim.errors import ConfigError
 
 NAMES = {"dataset": "made", "partition": "given"}

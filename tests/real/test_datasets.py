@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse.csgraph import connected_components
 
 from fedgraph_sim.datasets.amazon_coauthor import AmazonCoauthor
 from fedgraph_sim.datasets.graph import Role
@@ -10,8 +11,10 @@ from fedgraph_sim.datasets.partitioners.louvain import Louvain
 from fedgraph_sim.datasets.partitioners.metis import Metis
 from fedgraph_sim.datasets.partitioners.overlap import Overlap
 from fedgraph_sim.datasets.planetoid import Planetoid
+from fedgraph_sim.datasets.preprocess import adjacency
 from fedgraph_sim.datasets.split import Split
-from fedgraph_sim.datasets.store import prepare
+from fedgraph_sim.datasets.storage import prepare
+from fedgraph_sim.datasets.subcora import SubCora
 
 
 @pytest.fixture(scope="module")
@@ -102,3 +105,17 @@ def test_a_client_of_the_store_equals_its_nodes_of_the_whole(data_dir, cache_dir
     assert (whole.y[part.node_id] == part.y).all()
     entries = set(map(tuple, whole.edge_index.T.tolist()))
     assert set(map(tuple, part.node_id[part.edge_index].T.tolist())) <= entries
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_subcora_is_a_connected_part_and_what_is_near(data_dir, cache_dir, seed):
+    graph = SubCora(seed=seed).load(data_dir, cache_dir)
+    assert (graph.num_nodes, graph.num_features, graph.num_classes) == (300, 1433, 7)
+    num_train = graph.count(Role.TRAIN)
+    assert 30 <= num_train <= 50
+    assert (graph.count(Role.VAL), graph.count(Role.TEST)) == (num_train, 300 - 2 * num_train)
+    links = adjacency(graph)
+    train = np.flatnonzero(graph.role == Role.TRAIN)
+    assert connected_components(links[train][:, train])[0] == 1
+    other = SubCora(seed=seed + 100).load(data_dir, cache_dir)
+    assert (graph.y != other.y).any()

@@ -118,13 +118,13 @@ def test_whatever_an_algorithm_measures_is_shown(make_run):
     pairs = np.array([(i, j) for i in range(3) for j in range(3)])
     matrix = {"round": 2, "name": "influence", "row": pairs[:, 0], "column": pairs[:, 1], "value": np.arange(9.0)}
     pd.DataFrame(matrix).to_parquet(run.folder / "matrices.parquet")
-    steps = {"client": [0, 0, 2, 2], "time": [0, 1, 0, 1], "truth": [1.0, 2.0, 3.0, 4.0], "prediction": [1.0] * 4}
-    pd.DataFrame(steps).to_parquet(run.folder / "forecasts.parquet")
+    curves = {"sensor": [0, 0, 2, 2], "time": [0, 1, 0, 1], "reading": [1.0, 2.0, 3.0, 4.0], "forecast": [1.0] * 4}
+    pd.DataFrame({"round": [2] * 4, **curves}).to_parquet(run.folder / "forecasts.parquet")
     page = Page(report_page([load_run(run.folder)]))
     assert page.headings[1:5] == ["Training", "Influence of clients", "Measured by the algorithm", "Forecasts"]
     assert [
-        name for name in page.figures if name in ("f1", "loss", "influence over rounds", "client 0", "client 2")
-    ] == [*("loss", "f1", "influence over rounds", "loss", "client 0", "client 2")]
+        name for name in page.figures if name in ("f1", "loss", "influence over rounds", "sensor 0", "sensor 2")
+    ] == [*("loss", "f1", "influence over rounds", "loss", "sensor 0", "sensor 2")]
 
 
 def test_thousands_of_clients(make_run):

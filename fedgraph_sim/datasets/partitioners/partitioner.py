@@ -15,6 +15,8 @@ class Partitioner(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     summary: ClassVar[str]
+    divides: ClassVar[tuple[str, ...]] = ("a graph",)
+    """The nouns of the kinds of data that it can divide."""
 
     name: str = Field(description="name of the partitioner")
 

@@ -16,6 +16,8 @@ class Whole(Partitioner):
 
     summary: ClassVar[str] = "one client that holds everything"
 
+    divides: ClassVar[tuple[str, ...]] = ("a graph", "time series")
+
     name: Literal["whole"] = Field("whole", description="name of the partitioner")
 
     def _assign(self, graph: Graph, num_clients: int, seed: int) -> list[NDArray[np.int64]]:

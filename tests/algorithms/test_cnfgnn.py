@@ -1,0 +1,212 @@
+"""CNFGNN: the split model computes what the whole one does, and sends what the closed form says."""
+
+import numpy as np
+import pytest
+import torch
+
+from fedgraph_sim.algorithms.cnfgnn import Cnfgnn
+from fedgraph_sim.algorithms.fedgru import FedGru
+from fedgraph_sim.algorithms.gru_gn_central import NETWORK, GruGnCentral
+from fedgraph_sim.algorithms.gru_local import GruLocal
+from fedgraph_sim.algorithms.nn.graph_network import Links
+from fedgraph_sim.algorithms.nn.seq2seq import sequences
+from fedgraph_sim.engine.evaluation import Evaluator
+from fedgraph_sim.engine.series_tensors import SeriesTensors
+
+HIDDEN = 4
+SMALL = {"hidden": HIDDEN, "batch_size": 16, "server_batch": 16, "graph_hidden": 6, "graph_out": 3}
+CPU = torch.device("cpu")
+
+
+def whole_loss(algorithm, own, network, series, starts, scale):
+    """Return every sensor's loss, all of the model in one computation; `own` are the weights of each sensor."""
+    tensors = [SeriesTensors.of(series.part(np.array([at])), CPU) for at in range(series.num_nodes)]
+    rows = [sequences(each, starts, scale) for each in tensors]
+    encodings = torch.stack(
+        [algorithm.network.encode(weights, each.inputs)[0] for weights, each in zip(own, rows, strict=True)]
+    )
+    embeddings = algorithm.graph_network(network, encodings, Links.of(series.adjacency))
+    return torch.stack(
+        [
+            algorithm.loss(algorithm.decode(weights, h, g, each), each)
+            for weights, h, g, each in zip(own, encodings, embeddings, rows, strict=True)
+        ]
+    )
+
+
+def leaves_of(weights):
+    return {name: leaf.clone().requires_grad_() for name, leaf in weights.items()}
+
+
+def test_the_relayed_gradient_is_that_of_the_whole_model(make_series, make_sensors):
+    series = make_series()
+    algorithm = Cnfgnn(**SMALL)
+    fed = make_sensors(algorithm, series)
+    server = algorithm.setup(fed)
+    encodings = fed.call(algorithm.encode, server["weights"]).stack("encodings")
+    phase = algorithm.server_phase(fed, server)
+    windows = next(phase.minibatches(encodings.shape[1], 16, 1))
+    seen = {}
+    algorithm_stepped = Cnfgnn._stepped
+
+    def spy(self, network, moments, leaves, gradients):
+        seen.update(zip(leaves, gradients, strict=True))
+        return algorithm_stepped(self, network, moments, leaves, gradients)
+
+    Cnfgnn._stepped = spy
+    try:
+        algorithm.server_step(fed, phase, server["network"], server["moments"], encodings, windows)
+    finally:
+        Cnfgnn._stepped = algorithm_stepped
+    network = leaves_of(server["network"])
+    scale = fed._runner._hosts[0]._groups[0].public
+    starts = torch.from_numpy(series.starts["train"])[windows]
+    loss = whole_loss(algorithm, [server["weights"]] * 4, network, series, starts, scale).mean()
+    expected = torch.autograd.grad(loss, list(network.values()), allow_unused=True)
+    for name, gradient in zip(network, expected, strict=True):
+        assert (gradient is None) == (seen[name] is None), name
+        if gradient is not None:
+            assert (seen[name] - gradient).norm() <= 1e-5 * gradient.norm() + 1e-9, name
+
+
+def test_split_learning_is_training_of_the_whole_model_step_by_step(make_series, make_sensors, train):
+    series = make_series()
+    algorithm = Cnfgnn(**SMALL, training="split", average=False, lr=0.01, server_lr=0.02, sampling_decay=1e-3)
+    fed = make_sensors(algorithm, series)
+    server = algorithm.setup(fed)
+    scale = fed._runner._hosts[0]._groups[0].public
+    own, network = [leaves_of(server["weights"]) for _ in range(4)], leaves_of(server["network"])
+    clients = torch.optim.Adam([leaf for weights in own for leaf in weights.values()], lr=0.01)
+    graph = torch.optim.Adam(network.values(), lr=0.02)
+    for number in (1, 2):
+        fed.begin(round=number, kind="train")
+        phase = algorithm.server_phase(fed, server)
+        for windows in phase.minibatches(len(series.starts["train"]), 16, 1):
+            losses = whole_loss(
+                algorithm, own, network, series, torch.from_numpy(series.starts["train"])[windows], scale
+            )
+            clients.zero_grad()
+            graph.zero_grad()
+            losses.sum().backward()
+            for leaf in network.values():
+                if leaf.grad is not None:
+                    leaf.grad /= len(losses)
+            clients.step()
+            graph.step()
+        server = algorithm.round(fed, server)
+        states = fed._runner.states()
+        for client, weights in enumerate(own):
+            for name, leaf in weights.items():
+                torch.testing.assert_close(states[client]["weights"][name], leaf.data, rtol=1e-4, atol=1e-5)
+        for name, leaf in network.items():
+            torch.testing.assert_close(server["network"][name], leaf.data, rtol=1e-4, atol=1e-5)
+
+
+def test_the_central_reference_is_the_same_model(make_series, make_sensors):
+    series = make_series()
+    algorithm = Cnfgnn(**SMALL)
+    central = GruGnCentral(hidden=HIDDEN, graph_hidden=6, graph_out=3)
+    fed, pooled = make_sensors(algorithm, series), make_sensors(central, series)
+    server, weights = algorithm.setup(fed), central.setup(pooled)["weights"]
+    assert all(torch.equal(weights[name], leaf) for name, leaf in server["weights"].items())
+    assert all(torch.equal(weights[NETWORK + name], leaf) for name, leaf in server["network"].items())
+    for federation in (fed, pooled):
+        federation.begin(round=1, kind="eval")
+    split = algorithm.ask_for_scores(fed, server).tree
+    together = central.ask_for_scores(pooled, {}).tree
+    torch.testing.assert_close(split["test_rmse"].sum(dim=0), together["test_rmse"][0], rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("server_epochs", [1, 20])
+def test_bytes_of_alternating_training(make_series, make_sensors, train, server_epochs):
+    series, rounds = make_series(), 2
+    algorithm = Cnfgnn(**SMALL, server_epochs=server_epochs)
+    fed = make_sensors(algorithm, series)
+    server = train(algorithm, fed, rounds)
+    nodes, windows = series.num_nodes, len(series.starts["train"])
+    model = 4 * sum(leaf.numel() for leaf in server["weights"].values())
+    size = windows * HIDDEN * 4  # S: all encodings, or embeddings, of a client
+    numbers = 4 * windows  # which windows a minibatch has
+    assert fed.ledger.total("up", "train") == rounds * nodes * (model + size + server_epochs * size)
+    assert fed.ledger.total("down", "train") == rounds * nodes * (model + server_epochs * (size + numbers) + size)
+    exchanged = fed.ledger.total("up", "train") + fed.ledger.total("down", "train")
+    per_epoch = (exchanged / rounds - nodes * (2 * model + server_epochs * numbers)) / server_epochs
+    assert per_epoch == pytest.approx((2 * server_epochs + 2) / server_epochs * nodes * size)
+    split = Cnfgnn(**SMALL, training="split", average=False)
+    fed = make_sensors(split, series)
+    train(split, fed, rounds)
+    exchanged = fed.ledger.total("up", "train") + fed.ledger.total("down", "train")
+    assert exchanged == rounds * nodes * (4 * size + numbers)
+
+
+def test_the_server_is_sent_no_readings(make_series, make_sensors, train):
+    series = make_series()
+    algorithm = Cnfgnn(**SMALL)
+    fed = make_sensors(algorithm, series)
+    train(algorithm, fed, 1)
+    steps = {row["step"] for row in fed.ledger.table().to_pylist() if row["kind"] != "eval"}
+    assert steps == {"start", "publish", "train", "encode", "judge", "receive"}
+    for row in fed.ledger.table().to_pylist():
+        if row["sender"] != -1 and row["step"] == "judge":
+            assert row["bytes"] in (4 * HIDDEN * 16, 4 * HIDDEN * (len(series.starts["train"]) % 16))
+
+
+def test_who_does_not_answer_the_server_adds_nothing(make_series, make_sensors):
+    series = make_series()
+    algorithm = Cnfgnn(**SMALL, server_fraction=0.5)
+    fed = make_sensors(algorithm, series)
+    server = algorithm.setup(fed)
+    fed.begin(round=1, kind="train")
+    phase = algorithm.server_phase(fed, server)
+    algorithm.round(fed, server)
+    fed.settle()
+    asked = {row["receiver"] for row in fed.ledger.table().to_pylist() if row["step"] == "judge"} - {-1}
+    assert asked == set(phase.answering)
+    assert len(asked) == 2
+    encoded = {row["receiver"] for row in fed.ledger.table().to_pylist() if row["step"] == "encode"} - {-1}
+    assert encoded == set(fed.clients)
+
+
+def test_first_embeddings_are_zeros_and_later_ones_the_graph_network_s(make_series, make_sensors, train):
+    series = make_series(split={"unseen": ("road-0-sensor-1",)})
+    algorithm = Cnfgnn(**SMALL)
+    fed = make_sensors(algorithm, series)
+    algorithm.setup(fed)
+    assert not any(state["embeddings"].any() for state in fed._runner.states().values())
+    fed = make_sensors(algorithm, series)
+    server = train(algorithm, fed, 1)
+    encodings = fed.call(algorithm.encode, server["weights"], clients=[0, 2, 3]).stack("encodings")
+    seen = [0, 2, 3]  # training knows the links among seen sensors only
+    expected = algorithm.graph_network(server["network"], encodings, Links.of(series.adjacency[seen][:, seen]))
+    states = fed._runner.states()
+    for place, client in enumerate(seen):
+        torch.testing.assert_close(states[client]["embeddings"], expected[place], rtol=1e-4, atol=1e-5)
+    assert not states[1]["embeddings"].any()
+
+
+def test_the_graph_matters_where_what_comes_is_at_the_neighbours(make_series, make_sensors):
+    series = make_series(
+        num_roads=4, road_length=5, num_junctions=4, length=1200, history=12, horizon=12, split={"stride": 2}
+    )
+    options = {"lr": 0.005}
+    graph = {"hidden": 32, "graph_hidden": 64, "graph_out": 32, "server_lr": 0.005, "server_epochs": 3}
+    results = {}
+    for algorithm in (
+        Cnfgnn(**options, **graph),
+        FedGru(**options, hidden=64),
+        GruLocal(**options, hidden=64),
+    ):
+        fed = make_sensors(algorithm, series)
+        server = algorithm.setup(fed)
+        for number in range(1, 6):
+            fed.begin(round=number, kind="train")
+            server = algorithm.round(fed, server)
+        fed.begin(round=5, kind="eval")
+        evaluator = Evaluator(algorithm, "local-weighted", None)
+        results[algorithm.name] = evaluator.finish(evaluator.begin(fed, server)).metrics["test_rmse"]
+    assert results["cnfgnn"] < 0.85 * min(results["fedgru"], results["gru_local"]), results
+
+
+def test_split_learning_with_an_average_is_refused():
+    with pytest.raises(ValueError, match="set average=false"):
+        Cnfgnn(training="split")
