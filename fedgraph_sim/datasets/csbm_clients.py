@@ -166,9 +166,9 @@ class CsbmSnc(NodeRoles):
 class CsbmSc(ClientCsbm):
     """Supervised classification: a client is a node with several feature vectors, each with a label of its own.
 
-    The label of a sample of client k is +1 with probability `majority` where v_k = +1, else with 1 - `majority`, and takes
-    the place of v in the sample's features. Who knows v alone is right with probability `majority`; see `best_accuracy`
-    for who knows everything. Samples have roles. Use it with ``partition.name = "column"`` and
+    The label of a sample of client k is +1 with probability `majority` where v_k = +1, else with 1 - `majority`, and
+    takes the place of v in the sample's features. Who knows v alone is right with probability `majority`; see
+    `best_accuracy` for who knows everything. Samples have roles. Use it with ``partition.name = "column"`` and
     ``split.kind = "own"``.
 
     That features go with the sample's label, not with the client's class, is inferred from the released results: their
