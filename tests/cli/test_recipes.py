@@ -52,7 +52,7 @@ def test_a_recipe_of_fedsage_is_what_its_name_says(name):
     assert config.algorithm.name == ("fedsage_plus" if plus == ["plus"] else "fedsage")
     assert config.dataset.name.lower() == dataset
     assert (config.partition.name, str(config.clients)) == (kind, clients)
-    assert config.rounds == (50 if is_paper else 20)
+    assert config.rounds == 50
     assert (config.split.train, config.split.test) == (0.6 if is_paper else 0.5, 0.2)
     assert config.evaluation.protocol == "global"
     for key, values in IN_THE_PAPER.items():
