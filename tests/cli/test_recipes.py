@@ -41,7 +41,13 @@ def test_the_recipes_of_fedpub_are_complete():
 
 
 FEDSAGE = [name for name in all_recipes() if name.startswith("fedsage-")]
-IN_THE_PAPER = {"batch_size": (32, 64), "targets": ("last", "true-min"), "generator_batch": (0, 64)}
+IN_THE_PAPER = {
+    "hidden": (32, 64),
+    "normalize": (True, False),
+    "batch_size": (32, 64),
+    "targets": ("last", "true-min"),
+    "generator_batch": (0, 64),
+}
 
 
 @pytest.mark.parametrize("name", FEDSAGE)
