@@ -88,7 +88,7 @@ def conclude(outcome: Outcome, job: Job, console: Console) -> None:
     out.print(f"Results: {os.path.relpath(folder)}", soft_wrap=True)
     for file, meaning in FILES.items():
         if (folder / file).exists():
-            out.print(f"  {file:<17} {meaning}", soft_wrap=True)
+            out.print(f"  {file:<16} {meaning}", soft_wrap=True)
     out.print(f"Curves:  tensorboard --logdir {os.path.relpath(folder.parent)}", soft_wrap=True)
 
 
@@ -131,7 +131,7 @@ FILES = {
     "ledger.parquet": "one row per message between server and client",
     "matrices.parquet": "one row per evaluated round and pair of clients",
     "steps.parquet": "one row per evaluated round and step ahead",
-    "forecasts.parquet": "what was read and predicted in the test",
+    "forecast.parquet": "what was read and predicted in the test",
     "forecasts": "the same, drawn",
     "config.toml": "repeats the run: fedgraph-sim run .../config.toml",
     "checkpoints": "states of server and clients",

@@ -23,7 +23,7 @@ RUN_FILES = (
     "ledger.parquet",
     "matrices.parquet",
     "steps.parquet",
-    "forecasts.parquet",
+    "forecast.parquet",
     "forecasts",
     "events.out.tfevents.*",
     "checkpoints",

@@ -74,7 +74,7 @@ class Recorder:
         if self._steps:
             write_table(self._folder / "steps.parquet", pa.Table.from_batches(self._steps))
         if self._forecast is not None:
-            write_curves(self._folder / "forecasts.parquet", *self._forecast)
+            write_curves(self._folder / "forecast.parquet", *self._forecast)
         write_table(self._folder / "ledger.parquet", self._ledger.table())
         self._tensorboard.flush()
         self._flushed = time.monotonic()

@@ -33,7 +33,7 @@ def test_a_forecasting_run_writes_its_figures_and_plots(invoke, tmp_path):
     assert [row["step"] for row in steps] == [*range(1, 13)] * 3
     pooled = sum(row["test_rmse"] ** 2 for row in steps[12 * best : 12 * best + 12]) / 12
     assert summary["test_rmse"] == pytest.approx(pooled**0.5)
-    curves = pq.read_table(folder / "forecasts.parquet")
+    curves = pq.read_table(folder / "forecast.parquet")
     assert set(curves["round"].to_pylist()) == {best + 1}
     assert set(curves["sensor"].to_pylist()) == {0, 1, 2, 3}
     plots = sorted(path.name for path in (folder / "forecasts").iterdir())
