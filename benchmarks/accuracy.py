@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from statistics import mean, stdev
 
-from fedgraph_sim.cli.configuration import load_config
+from fedgraph_sim.configuration import load_config
 from fedgraph_sim.engine.launch import Folders, prepare_run
 from fedgraph_sim.engine.report import Outcome
 

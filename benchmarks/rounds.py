@@ -185,7 +185,7 @@ def engine(
     """Run the engine on real actors, as `fedgraph-sim run` does; also return the memory of the process tree."""
     import psutil
 
-    from fedgraph_sim.cli.configuration import load_config
+    from fedgraph_sim.configuration import load_config
     from fedgraph_sim.engine.launch import Folders, prepare_run
     from fedgraph_sim.engine.report import Outcome, RoundReport
 

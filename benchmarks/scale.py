@@ -23,7 +23,7 @@ def measure(dataset: str, num_clients: int, num_actors: int, num_rounds: int, da
     """Run once, in this process, and return the figures."""
     import psutil
 
-    from fedgraph_sim.cli.configuration import load_config
+    from fedgraph_sim.configuration import load_config
     from fedgraph_sim.engine.launch import Folders, prepare_run
     from fedgraph_sim.engine.report import Outcome, RoundReport
 

@@ -31,7 +31,7 @@ def memory(process: psutil.Process) -> dict[str, int]:
 
 def run(rounds: int, clients: int, every: int) -> None:
     """Run in this process, and print the memory at intervals."""
-    from fedgraph_sim.cli.configuration import load_config
+    from fedgraph_sim.configuration import load_config
     from fedgraph_sim.engine.launch import Folders, prepare_run
     from fedgraph_sim.engine.report import Outcome, RoundReport
 

@@ -45,7 +45,7 @@ def partitioners(name: str | None) -> None:
 @click.command()
 def keys() -> None:
     """List the keys of a configuration that belong to no algorithm, data set or partitioner."""
-    from fedgraph_sim.cli.configuration import PLAIN
+    from fedgraph_sim.configuration import PLAIN
     from fedgraph_sim.datasets.series_dataset import SERIES
     from fedgraph_sim.engine.config import RunConfig
 
@@ -64,7 +64,12 @@ def keys() -> None:
 @click.command()
 @click.argument("name", required=False)
 def recipes(name: str | None) -> None:
-    """List the recipes: whole-run files for `fedgraph-sim run recipe:NAME`; or print the recipe NAME, to be kept."""
+    """List the recipes: whole-run files for `fedgraph-sim run recipe:NAME`; or print the recipe NAME, to be kept.
+
+    \b
+    Example:
+      fedgraph-sim recipes fedpub-cora-disjoint-10 > mine.toml
+    """  # noqa: D301
     from fedgraph_sim.recipes import all_recipes, recipe, summary, title
 
     if name is not None:

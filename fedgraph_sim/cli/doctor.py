@@ -24,7 +24,7 @@ def doctor(address: str | None, clients: int, assignments: tuple[str, ...]) -> N
     from rich.console import Console
 
     from fedgraph_sim.cli.catalog import table_console
-    from fedgraph_sim.cli.configuration import load_config
+    from fedgraph_sim.configuration import load_config
     from fedgraph_sim.engine.cluster import connect
     from fedgraph_sim.engine.placement import capacity, place
 

@@ -1,4 +1,4 @@
-"""What the runs of a grid came to, beside what was published."""
+"""What the runs of a grid came to."""
 
 import csv
 import io
@@ -8,22 +8,21 @@ from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
 
-from fedgraph_sim.cli.grid import Cell, Choice, Figure, Paper, Published, cells_of
+from fedgraph_sim.cli.cells import Cell
 from fedgraph_sim.cli.run_folders import Finished, finished_runs
 from fedgraph_sim.engine.files import write_text
 
-TABLE_HEAD = ("recipe", "method", "runs", "here", "published")
+Figure = tuple[float, ...]
+"""Mean and standard deviation as printed; without the latter, or empty, where none was."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One recipe and method: the metric of each finished run in the paper's unit, and the published figures."""
+    """The cells with the same labels: the metric of each finished run in the grid's unit."""
 
-    recipe: str
-    method: str
+    labels: Mapping[str, str]
     num_planned: int
     values: tuple[float, ...]
-    published: tuple[tuple[Published, Figure], ...]
 
     @property
     def runs(self) -> str:
@@ -38,18 +37,19 @@ class Row:
 
 
 class GridResults:
-    """The finished runs of a grid's cells, which lie in one folder under whatever name; new ones are added."""
+    """The finished runs of a grid's cells, which lie in one folder under whatever name; new ones are added.
 
-    def __init__(self, paper: Paper, choice: Choice, folder: Path) -> None:
-        self.paper = paper
-        self.cells = cells_of(paper, choice)
-        self._changes = choice.changes
+    `unit` "%" turns fractions into per cent.
+    """
+
+    def __init__(self, cells: Sequence[Cell], folder: Path, *, title: str, unit: str) -> None:
+        self.cells = list(cells)
         self.folder = folder
+        self.title = title
+        self.unit = unit
         known = {run.config.model_dump_json(): run for run in finished_runs(folder)}
         keys = {cell.name: cell.config.model_dump_json() for cell in self.cells}
         self._finished = {name: known[key] for name, key in keys.items() if key in known}
-        sources = dict.fromkeys(table.source for table in paper.published)
-        self._letters = {source: chr(ord("a") + number) for number, source in enumerate(sources)}
 
     @property
     def missing(self) -> list[Cell]:
@@ -66,71 +66,67 @@ class GridResults:
         return self._finished.get(cell.name)
 
     def test(self, cell: Cell) -> float | None:
-        """Return the test metric at the round of the run's own best validation metric, in the paper's unit."""
+        """Return the test metric at the round of the run's own best validation metric, in the grid's unit."""
         run = self.run_of(cell)
         value = run.summary[f"test_{cell.config.algorithm.metric}"] if run else None
-        return None if value is None else float(value) * (100 if self.paper.unit == "%" else 1)
+        return None if value is None else float(value) * (100 if self.unit == "%" else 1)
 
     def rows(self) -> list[Row]:
-        """Return one row per recipe and method."""
-        groups: dict[tuple[str, str], list[Cell]] = {}
+        """Return one row per combination of labels."""
+        groups: dict[tuple[str, ...], list[Cell]] = {}
         for cell in self.cells:
-            groups.setdefault((cell.recipe, cell.method), []).append(cell)
+            groups.setdefault(tuple(cell.labels.values()), []).append(cell)
         return [
             Row(
-                recipe=recipe,
-                method=method,
+                labels=group[0].labels,
                 num_planned=len(group),
                 values=tuple(value for value in map(self.test, group) if value is not None),
-                published=tuple(self.paper.figures(recipe, method)),
             )
-            for (recipe, method), group in groups.items()
+            for group in groups.values()
         ]
 
+    @property
+    def head(self) -> tuple[str, ...]:
+        """The headings of `table`."""
+        metric = self.cells[0].config.algorithm.metric
+        return (*self.cells[0].labels, "runs", f"test {metric} {self.unit}".strip())
+
     def table(self) -> list[tuple[str, ...]]:
-        """Return the rows as text, in the order of `TABLE_HEAD`; a letter after a figure names its source."""
-        return [
-            (
-                row.recipe,
-                row.method,
-                row.runs,
-                printed(row.figure),
-                ", ".join(f"{printed(figure)} ({self._letters[table.source]})" for table, figure in row.published),
-            )
-            for row in self.rows()
-        ]
+        """Return the rows as text."""
+        return [(*row.labels.values(), row.runs, printed(row.figure)) for row in self.rows()]
 
     def notes(self) -> list[str]:
         """Return what one has to know to read the table."""
         config = self.cells[0].config
-        metric, unit = config.algorithm.metric, " in per cent" if self.paper.unit == "%" else ""
+        metric, unit = config.algorithm.metric, " in per cent" if self.unit == "%" else ""
         data = "their split and partition, too" if config.data_seed < 0 else "all with one split and one partition"
-        here = (
+        return [
             f"here: test {metric}{unit} at the round of each run's own best validation {metric}; mean +- population "
             f"standard deviation over runs that differ in the seed of weights and draws, {data}"
-        )
-        used = {table.source: table for row in self.rows() for table, _ in row.published}
-        changed = [f"not as in the recipes: {', '.join(self._changes)}"] if self._changes else []
-        return [here, *changed, self.paper.note] + [
-            f"({letter}) {source}" + (" (a secondary source)" if used[source].secondary else "")
-            for source, letter in self._letters.items()
-            if source in used
         ]
+
+    def records(self) -> list[dict[str, object]]:
+        """Return the lines of ``table.csv``."""
+        return [self.record(row) for row in self.rows()]
+
+    def record(self, row: Row) -> dict[str, object]:
+        """Return what ``table.csv`` says of a row."""
+        mean, std = padded(row.figure)
+        return {**row.labels, "runs": len(row.values), "mean": mean, "std": std}
 
     def write(self) -> None:
         """Write ``table.md``, ``table.csv`` (figures) and ``cells.csv`` (runs)."""
-        lines = [f"| {' | '.join(row)} |" for row in (TABLE_HEAD, ("---",) * len(TABLE_HEAD), *self.table())]
-        text = [f"# {self.paper.title}", "", *lines, "", *(f"- {note}" for note in self.notes())]
+        lines = [f"| {' | '.join(row)} |" for row in (self.head, ("---",) * len(self.head), *self.table())]
+        text = [f"# {self.title}", "", *lines, "", *(f"- {note}" for note in self.notes())]
         self.folder.mkdir(parents=True, exist_ok=True)
         write_text(self.folder / "table.md", "\n".join(text) + "\n")
-        write_text(self.folder / "table.csv", _csv([line for row in self.rows() for line in _figures(row)]))
-        write_text(self.folder / "cells.csv", _csv([self._record(cell) for cell in self.cells]))
+        write_text(self.folder / "table.csv", _csv(self.records()))
+        write_text(self.folder / "cells.csv", _csv([self._cell(cell) for cell in self.cells]))
 
-    def _record(self, cell: Cell) -> dict[str, object]:
+    def _cell(self, cell: Cell) -> dict[str, object]:
         run = self.run_of(cell)
         return {
-            "recipe": cell.recipe,
-            "method": cell.method,
+            **cell.labels,
             "seed": cell.seed,
             "test": self.test(cell),
             "best_round": run.summary["best_round"] if run else None,
@@ -143,30 +139,8 @@ def printed(figure: Figure) -> str:
     return " +- ".join(f"{value:.2f}" for value in figure)
 
 
-def _figures(row: Row) -> list[dict[str, object]]:
-    """Return a line per published figure of the row, or one line without."""
-    mean, std = _padded(row.figure)
-    lines = []
-    for table, figure in row.published or [(None, ())]:
-        published_mean, published_std = _padded(figure)
-        lines.append(
-            {
-                "recipe": row.recipe,
-                "method": row.method,
-                "runs": len(row.values),
-                "mean": mean,
-                "std": std,
-                "published_mean": published_mean,
-                "published_std": published_std,
-                "published_runs": table.runs if table else None,
-                "source": table.source if table else None,
-                "secondary": table.secondary if table else None,
-            }
-        )
-    return lines
-
-
-def _padded(figure: Figure) -> tuple[float | None, float | None]:
+def padded(figure: Figure) -> tuple[float | None, float | None]:
+    """Return mean and standard deviation, None where there is none."""
     mean, std, *_ = (*figure, None, None)
     return mean, std
 

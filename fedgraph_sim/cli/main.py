@@ -10,6 +10,10 @@ from fedgraph_sim.errors import ConfigError, RunError
 COMMANDS = {
     "run": "Train a federated model and write a run folder.",
     "partition": "Partition a graph, show what each client got, and keep it for later runs.",
+    "sweep": "Run a grid of settings, methods and seeds, several at a time.",
+    "report": "Write a page that shows runs: curves, clients, partition, similarities, time.",
+    "compare": "Show runs beside each other, over their seeds, with a test of the differences.",
+    "table": "Tabulate runs by keys of their configuration, for a paper: Markdown, LaTeX, CSV.",
     "reproduce": "Run a paper's experiments and show them beside its published figures.",
     "submit": "Start a run on a Ray cluster, through its head's dashboard.",
     "status": "List the runs on a cluster, or show one.",
@@ -22,11 +26,11 @@ COMMANDS = {
     "datasets": "List the data sets, or show the options of one.",
     "partitioners": "List the partitioners, or show the options of one.",
     "keys": "List all other keys of a configuration.",
+    "completion": "Print what makes a shell complete commands and options.",
 }
-_MODULES = {
-    **dict.fromkeys(("recipes", "algorithms", "datasets", "partitioners", "keys"), "catalog"),
-    **dict.fromkeys(("status", "logs", "stop", "fetch"), "jobs"),
-}
+_MODULES = dict.fromkeys(("recipes", "algorithms", "datasets", "partitioners", "keys"), "catalog")
+_MODULES |= dict.fromkeys(("report", "compare", "table"), "compare")
+_MODULES |= dict.fromkeys(("status", "logs", "stop", "fetch"), "jobs")
 
 
 class BadInput(click.ClickException):

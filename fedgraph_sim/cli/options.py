@@ -6,8 +6,6 @@ from typing import Any
 
 import click
 
-RECIPE = "recipe:"
-
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -19,11 +17,16 @@ class RunFile(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the file's path."""
-        if isinstance(value, str) and value.startswith(RECIPE):
-            from fedgraph_sim.recipes import recipe
+        from fedgraph_sim.recipes import PREFIX, file_of
 
-            return recipe(value.removeprefix(RECIPE))
+        if isinstance(value, str) and value.startswith(PREFIX):
+            return file_of(value)
         return super().convert(value, param, ctx)
+
+
+def comma_separated(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+    """Return the parts of a comma-separated value; a callback of options."""
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if value is not None else None
 
 
 data_dir_option: Decorator = click.option(
@@ -68,6 +71,29 @@ job_address_option: Decorator = click.option(
     show_default=True,
     help="Dashboard of the cluster's head.",
 )
+_GRID: list[Decorator] = [
+    click.option(
+        "--jobs",
+        metavar="J",
+        type=click.IntRange(min=1),
+        help="Runs at a time, each in its own process; 1: in this one, without Ray.  [default: by CPUs and memory]",
+    ),
+    click.option("--dry-run", is_flag=True, help="Show the runs, and which are done; start nothing."),
+    click.option(
+        "--set",
+        "assignments",
+        metavar="KEY=VALUE",
+        multiple=True,
+        help="Set any key in every run; data_seed=0 holds split and partition fixed while the seeds vary.",
+    ),
+]
+
+
+def grid_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what decides how a grid runs: --jobs, --dry-run, --set."""
+    for option in reversed(_GRID):
+        command = option(command)
+    return command
 
 
 def data_options(command: Callable[..., Any]) -> Callable[..., Any]:

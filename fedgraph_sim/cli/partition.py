@@ -18,13 +18,18 @@ def partition(
     The partition is kept, and a later run with the same data set, partition and seed uses it. "lost" edges are those
     between clients, which no client sees; an "isolated" node has no neighbour left; label divergence is the mean
     Jensen-Shannon divergence between two clients' label distributions, from 0 (equal) to 1 (no label in common).
-    """
+
+    \b
+    Examples:
+      fedgraph-sim partition --clients 20
+      fedgraph-sim partition --dataset Cora --partition louvain --data-dir data
+    """  # noqa: D301
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    from fedgraph_sim.cli.configuration import load_config
-    from fedgraph_sim.engine.launch import Folders, cache_folder, load_partition
+    from fedgraph_sim.configuration import cache_folder, load_config
+    from fedgraph_sim.engine.launch import Folders, load_partition
 
     config = load_config(file, flags, assignments)
     folders = Folders(run=Path().absolute(), cache=cache_folder(), data=data_dir and data_dir.absolute())

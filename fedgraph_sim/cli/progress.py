@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from fedgraph_sim.cli.configuration import BASELINES
 from fedgraph_sim.cli.run_folders import other_algorithms
-from fedgraph_sim.engine.checks import CONFIG_FILE
+from fedgraph_sim.configuration import BASELINES
 from fedgraph_sim.engine.config import RunConfig
 from fedgraph_sim.engine.federation import Task
+from fedgraph_sim.engine.files import CONFIG_FILE
 from fedgraph_sim.engine.job import Job
 from fedgraph_sim.engine.launch import Run
 from fedgraph_sim.engine.report import Outcome, RolledBack, RoundReport, Started
@@ -94,6 +94,7 @@ def conclude(outcome: Outcome, job: Job, console: Console) -> None:
     for file, meaning in FILES.items():
         if (folder / file).exists():
             out.print(f"  {file:<17} {meaning}", soft_wrap=True)
+    out.print(f"Report:  fedgraph-sim report {os.path.relpath(folder)}", soft_wrap=True)
     out.print(f"Curves:  tensorboard --logdir {os.path.relpath(folder.parent)}", soft_wrap=True)
 
 
@@ -138,6 +139,7 @@ FILES = {
     "steps.parquet": "one row per evaluated round and step ahead",
     "forecasts.parquet": "what was read and predicted in the test",
     "forecasts": "the same, drawn",
+    "partition.json": "what each client got",
     "config.toml": "repeats the run: fedgraph-sim run .../config.toml",
     "checkpoints": "states of server and clients",
 }

@@ -5,40 +5,22 @@ from pathlib import Path
 
 import click
 
-from fedgraph_sim.cli.options import data_dir_option
-from fedgraph_sim.cli.run import INTERRUPTED
-
-
-def _comma_separated(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
-    return tuple(part.strip() for part in value.split(",") if part.strip()) if value is not None else None
+from fedgraph_sim.cli.options import comma_separated, data_dir_option, grid_options
 
 
 @click.command()
 @click.argument("paper")
-@click.option("--dataset", metavar="D,...", callback=_comma_separated, help="Data sets.  [default: all of the paper]")
-@click.option("--clients", metavar="N,...", callback=_comma_separated, help="Numbers of clients.  [default: all]")
-@click.option("--partition", metavar="P,...", callback=_comma_separated, help="Partitioners.  [default: the paper's]")
-@click.option("--methods", metavar="M,...", callback=_comma_separated, help="Methods.  [default: the paper's]")
+@click.option("--dataset", metavar="D,...", callback=comma_separated, help="Data sets.  [default: all of the paper]")
+@click.option("--clients", metavar="N,...", callback=comma_separated, help="Numbers of clients.  [default: all]")
+@click.option("--partition", metavar="P,...", callback=comma_separated, help="Partitioners.  [default: the paper's]")
+@click.option("--methods", metavar="M,...", callback=comma_separated, help="Methods.  [default: the paper's]")
 @click.option(
     "--seeds", metavar="S", type=click.IntRange(min=1), default=3, show_default=True, help="Seeds 0 to S - 1."
 )
 @click.option("--rounds", metavar="R", type=int, help="Rounds of every run.  [default: the recipe's]")
 @click.option("--out", metavar="DIR", type=click.Path(path_type=Path), help="Folder of it all.  [default: runs/PAPER]")
-@click.option(
-    "--jobs",
-    metavar="J",
-    type=click.IntRange(min=1),
-    help="Runs at a time, each in its own process; 1: in this one, without Ray.  [default: by CPUs and memory]",
-)
-@click.option("--dry-run", is_flag=True, help="Show the runs, and which are done; start nothing.")
+@grid_options
 @data_dir_option
-@click.option(
-    "--set",
-    "assignments",
-    metavar="KEY=VALUE",
-    multiple=True,
-    help="Set any key in every run; data_seed=0 holds split and partition fixed while the seeds vary.",
-)
 @click.pass_context
 def reproduce(
     ctx: click.Context,
@@ -61,13 +43,17 @@ def reproduce(
     Each run has its own folder below --out. A run with the same resolved configuration that is complete there is not
     run again, so the same command goes on where it was interrupted, and another choice adds to what is there.
 
+    \b
+    Examples:
+      fedgraph-sim reproduce fedpub --dry-run
+      fedgraph-sim reproduce fedpub --dataset cora --clients 10 --methods local,fedpub --data-dir data
+
     Exit code: 0 after success, 1 if a run failed (the others go on), 2 for input that cannot be used, 130 after Ctrl-C.
-    """
-    from fedgraph_sim.cli.grid import Choice, load_paper
-    from fedgraph_sim.cli.grid_progress import print_cells, print_results, run_missing
-    from fedgraph_sim.cli.grid_results import GridResults
+    """  # noqa: D301
+    from fedgraph_sim.cli.grid_progress import run_grid
+    from fedgraph_sim.cli.paper import Choice, load_paper
+    from fedgraph_sim.cli.paper_results import PaperResults
     from fedgraph_sim.engine.checks import check_writable
-    from fedgraph_sim.engine.launch import Folders, cache_folder
 
     sheet = load_paper(paper)
     choice = Choice(
@@ -81,14 +67,4 @@ def reproduce(
     )
     folder = (out or Path("runs") / paper.lower()).absolute()
     check_writable(folder)
-    results = GridResults(sheet, choice, folder)
-    if dry_run:
-        print_cells(results)
-        return
-    folders = Folders(run=folder, cache=cache_folder(), data=data_dir and data_dir.absolute())
-    ending = run_missing(results, folders, jobs)
-    print_results(results, ending)
-    if ending.failed:
-        ctx.exit(1)
-    if ending.interrupted:
-        ctx.exit(INTERRUPTED)
+    ctx.exit(run_grid(PaperResults(sheet, choice, folder), data_dir, jobs=jobs, dry_run=dry_run))

@@ -67,23 +67,30 @@ def run(
     The keys of FILE and of --set are listed by `fedgraph-sim algorithms NAME`, `datasets NAME`, `partitioners NAME` and
     `keys`, each with default, values, unit and meaning.
 
+    \b
+    Examples:
+      fedgraph-sim run --algorithm fedavg --rounds 20 --name first
+      fedgraph-sim run experiment.toml --set algorithm.lr=0.1 --seed 1
+      fedgraph-sim run recipe:fedpub-cora-disjoint-10 --data-dir data
+
     Exit code: 0 after success, 1 after a failed run, 2 for input that cannot be used, 130 after Ctrl-C; the results so
     far are kept in each case.
-    """
+    """  # noqa: D301  # click's mark for a paragraph that is not wrapped
     started = time.time()
     from rich.console import Console
 
-    from fedgraph_sim.cli.configuration import load_config
     from fedgraph_sim.cli.progress import follow
-    from fedgraph_sim.engine.checks import CONFIG_FILE, check_resumes, check_run_name
-    from fedgraph_sim.engine.launch import Folders, Run, cache_folder, prepare_run
+    from fedgraph_sim.configuration import cache_folder, load_config
+    from fedgraph_sim.engine.checks import check_resumes, check_run_name
+    from fedgraph_sim.engine.files import CONFIG_FILE
+    from fedgraph_sim.engine.launch import Folders, Run, prepare_run
     from fedgraph_sim.remote.client import RemoteRun, prepare_remote_run
 
     if resume is not None:
         check_resumes(resume, file=file, name=name, force=force, assignments=assignments, **flags)
         file, out, name = resume / CONFIG_FILE, resume.absolute().parent, resume.absolute().name
     config = load_config(file, flags, assignments)
-    name = name or time.strftime(f"%Y%m%d-%H%M%S-{config.algorithm.name}-{config.dataset.name}")
+    name = name or time.strftime(f"%Y%m%d-%H%M%S-{config.label}")
     check_run_name(name)
     folders = Folders(
         run=(out.expanduser() / name).absolute(),

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedgraph_sim.cli.configuration import load_config
-from fedgraph_sim.engine.checks import CONFIG_FILE
+from fedgraph_sim.configuration import load_config
 from fedgraph_sim.engine.config import RunConfig
+from fedgraph_sim.engine.files import CONFIG_FILE
 
 
 @dataclass(frozen=True, kw_only=True)

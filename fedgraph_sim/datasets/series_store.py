@@ -19,7 +19,7 @@ from scipy import sparse
 
 from fedgraph_sim.datasets.partition_info import clients_by
 from fedgraph_sim.datasets.series import ROLES, SensorSeries
-from fedgraph_sim.datasets.storage import Counts, Store
+from fedgraph_sim.datasets.storage import INFO_FILE, Counts, Store
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +106,7 @@ class SeriesStore(Store[SensorSeries]):
     def info(self) -> SeriesInfo:
         """Figures of the division."""
         with self._reading():
-            return TypeAdapter(SeriesInfo).validate_json((self.folder / "info.json").read_bytes())
+            return TypeAdapter(SeriesInfo).validate_json((self.folder / INFO_FILE).read_bytes())
 
     def load(self, clients: Sequence[int]) -> dict[int, SensorSeries]:
         """Return the series of `clients`, reading only theirs."""

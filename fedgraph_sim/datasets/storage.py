@@ -1,8 +1,10 @@
 """What every store has in common: a folder from which one client's data are read without reading the others'."""
 
 import hashlib
+import inspect
 import json
 import shutil
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from fedgraph_sim.datasets.dataset import Dataset
 
 VERSION = 2
+INFO_FILE = "info.json"
+"""The figures of the division, in a store's folder."""
 
 Data = TypeVar("Data")
 Counts = tuple[int, ...]
@@ -133,7 +137,7 @@ class Store(ABC, Generic[Data]):
         try:
             unfinished.mkdir(parents=True)
             info = write(unfinished)
-            (unfinished / "info.json").write_text(json.dumps(asdict(info)))
+            (unfinished / INFO_FILE).write_text(json.dumps(asdict(info)))
             cls._move(unfinished, folder)
         except OSError as error:
             raise ConfigError(
@@ -184,7 +188,8 @@ def prepare(
     """
     dataset = dataset.seeded(seed_for(seed, "dataset"))
     options = (split.fingerprint(), partitioner.model_dump_json(), num_clients, seed, __version__, VERSION)
-    text = repr((dataset.fingerprint(data_dir, cache_dir), *options))
+    own_code = _own_code(dataset) + _own_code(partitioner)
+    text = repr((dataset.fingerprint(data_dir, cache_dir), *options, *own_code))
     key = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
     store = dataset.kind.store(cache_dir / "partitions" / key)
     if store.is_complete():
@@ -193,3 +198,14 @@ def prepare(
     members = partitioner.assign(data, num_clients, seed_for(seed, "partition"))
     names = {"dataset": dataset.name, "partition": partitioner.name}
     return dataset.kind.store.create(store.folder, data, members, **names), False
+
+
+def _own_code(model: "Dataset | Partitioner") -> tuple[str, ...]:
+    """Return the source of the module of a class that is not the package's: whoever edits it gets another store."""
+    module = type(model).__module__
+    if module.startswith("fedgraph_sim."):
+        return ()
+    try:
+        return (inspect.getsource(sys.modules[module]),)
+    except (OSError, TypeError):  # typed into an interpreter: nobody can tell whether it is as before
+        return (uuid4().hex,)

@@ -20,7 +20,7 @@ from fedgraph_sim.datasets.client_graph import client_graph
 from fedgraph_sim.datasets.graph import Graph, Role
 from fedgraph_sim.datasets.parquet import GraphFile, read_matrix, write_graphs, write_matrix
 from fedgraph_sim.datasets.partition_info import PartitionInfo, Survey
-from fedgraph_sim.datasets.storage import Store
+from fedgraph_sim.datasets.storage import INFO_FILE, Store
 from fedgraph_sim.datasets.subgraph import induced_subgraphs
 
 __all__ = ["PartitionInfo", "PartitionStore"]
@@ -33,7 +33,7 @@ class PartitionStore(Store[Graph]):
     def info(self) -> PartitionInfo:
         """Figures of the partition."""
         with self._reading():
-            return TypeAdapter(PartitionInfo).validate_json((self.folder / "info.json").read_bytes())
+            return TypeAdapter(PartitionInfo).validate_json((self.folder / INFO_FILE).read_bytes())
 
     def load(self, clients: Sequence[int]) -> dict[int, Graph]:
         """Return the subgraphs of `clients`, reading only theirs."""

@@ -12,12 +12,12 @@ from fedgraph_sim.datasets.link_split import LinkSplit
 from fedgraph_sim.datasets.storage import Store
 from fedgraph_sim.engine.config import RunConfig
 from fedgraph_sim.engine.federation import sample
+from fedgraph_sim.engine.files import CONFIG_FILE, PARTITION_FILE
 from fedgraph_sim.errors import ConfigError
 
-CONFIG_FILE = "config.toml"
-"""What makes a folder a run's folder."""
 RUN_FILES = (
     CONFIG_FILE,
+    PARTITION_FILE,
     "summary.json",
     "rounds.parquet",
     "clients.parquet",

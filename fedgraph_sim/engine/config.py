@@ -141,6 +141,11 @@ class RunConfig(BaseModel):
         return self.algorithm.preparation_rounds + self.rounds
 
     @property
+    def label(self) -> str:
+        """The names of algorithm and data set, for a folder; of ``module:Class`` the class."""
+        return "-".join(name.rpartition(":")[2] for name in (self.algorithm.name, self.dataset.name))
+
+    @property
     def partition_seed(self) -> int:
         """The seed of the data, the split and the partition."""
         return self.seed if self.data_seed < 0 else self.data_seed

@@ -6,6 +6,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+CONFIG_FILE = "config.toml"
+"""The resolved configuration; what makes a folder a run's folder."""
+PARTITION_FILE = "partition.json"
+"""The figures of the run's partition, a `PartitionInfo`."""
+SUMMARY_FILE = "summary.json"
+"""The run in one screen, once it has ended."""
+
 
 def write_table(path: Path, table: pa.Table) -> None:
     """Replace a Parquet file at once."""

@@ -1,7 +1,6 @@
 """Forecasts as they are written to a run's folder and shown: errors by step ahead, and curves over each other."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +8,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fedgraph_sim.engine.evaluation import Evaluation
-from fedgraph_sim.engine.files import write_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,15 +31,15 @@ def by_sensor(evaluation: Evaluation) -> Curves:
     return {name: values.reshape(-1, values.shape[-1]) for name, values in evaluation.forecast.items()}
 
 
-def write_curves(path: Path, round: int, curves: Curves) -> None:
-    """Write one row per sensor and time step of the curves."""
+def curve_rows(round: int, curves: Curves) -> pa.Table:
+    """Return one row per sensor and time step of the curves."""
     sensors, length = next(iter(curves.values())).shape
     columns: dict[str, Any] = {
         "round": np.full(sensors * length, round, np.int32),
         "sensor": np.repeat(np.arange(sensors, dtype=np.int32), length),
         "time": np.tile(np.arange(length, dtype=np.int32), sensors),
     }
-    write_table(path, pa.table(columns | {name: values.ravel() for name, values in curves.items()}))
+    return pa.table(columns | {name: values.ravel() for name, values in curves.items()})
 
 
 def plots(curves: Curves) -> "Iterator[tuple[int, Figure]]":

@@ -1,7 +1,6 @@
 """From a configuration to a run: everything that can be wrong is found before anything is written or started."""
 
 import json
-import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -10,13 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import platformdirs
 import tomli_w
 
 from fedgraph_sim.datasets.partitioners.whole import Whole
-from fedgraph_sim.datasets.storage import Store, StoreInfo, prepare
+from fedgraph_sim.datasets.storage import INFO_FILE, Store, StoreInfo, prepare
 from fedgraph_sim.engine.checks import (
-    CONFIG_FILE,
     check_kind,
     check_protocol,
     check_run_folder,
@@ -24,7 +21,7 @@ from fedgraph_sim.engine.checks import (
     check_training,
 )
 from fedgraph_sim.engine.config import RunConfig
-from fedgraph_sim.engine.files import write_text
+from fedgraph_sim.engine.files import CONFIG_FILE, PARTITION_FILE, write_text
 from fedgraph_sim.engine.job import Job
 from fedgraph_sim.engine.placement import Node, Placement, place, this_machine
 from fedgraph_sim.engine.report import Event, Outcome, RolledBack, RoundReport
@@ -42,11 +39,6 @@ class Folders:
     cache: Path
     data: Path | None
     store: Path | None = None
-
-
-def cache_folder() -> Path:
-    """Return where partitions and downloads are kept: FEDGRAPH_CACHE, or the user's cache folder."""
-    return Path(os.environ.get("FEDGRAPH_CACHE") or platformdirs.user_cache_dir("fedgraph-sim")).absolute()
 
 
 def load_partition(config: RunConfig, folders: Folders) -> tuple[Store[Any], bool]:
@@ -211,6 +203,7 @@ def _make_folder(job: Job, *, force: bool) -> None:
     try:
         job.folder.mkdir(parents=True)
         write_text(job.folder / CONFIG_FILE, config_toml(job.config))
+        write_text(job.folder / PARTITION_FILE, (job.store / INFO_FILE).read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot write to {job.folder}: {error.strerror}; choose another folder") from error
 

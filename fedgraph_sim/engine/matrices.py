@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 
 from fedgraph_sim.datasets.storage import StoreInfo
 
+MISSING_EDGES = "missing_edges"
+"""Name of the matrix of edges that no client holds, by the clients of their ends."""
 IMAGE_SIZE = 256
-"""Pixels that an image has at least in each direction."""
+"""Pixels that an image has at least along its longer side."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,12 +39,13 @@ class ClientMatrix:
             }
         )
 
-    def image(self) -> NDArray[np.uint8]:
-        """Return the values as shades of grey, the smallest black and the largest white."""
-        low, high = self.values.min(), self.values.max()
-        shades = (self.values - low) * (255 / max(high - low, 1e-12))
-        pixels = -(-IMAGE_SIZE // len(self.clients))
-        return np.kron(shades, np.ones((pixels, pixels))).astype(np.uint8)
+
+def shades(values: NDArray[np.floating]) -> NDArray[np.uint8]:
+    """Return a matrix as an image in shades of grey, the smallest value black and the largest white."""
+    low, high = values.min(), values.max()
+    scaled = (values - low) * (255 / max(high - low, 1e-12))
+    pixels = -(-IMAGE_SIZE // max(values.shape))
+    return np.kron(scaled, np.ones((pixels, pixels))).astype(np.uint8)
 
 
 def partition_matrices(info: StoreInfo) -> Sequence[ClientMatrix]:

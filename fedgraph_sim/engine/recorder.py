@@ -11,14 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from torch.utils.tensorboard import SummaryWriter
 
 from fedgraph_sim.engine.evaluation import Evaluation
 from fedgraph_sim.engine.files import write_table, write_text
-from fedgraph_sim.engine.forecasts import Curves, by_sensor, plots, step_rows, write_curves
+from fedgraph_sim.engine.forecasts import Curves, by_sensor, curve_rows, plots, step_rows
 from fedgraph_sim.engine.ledger import Ledger
 from fedgraph_sim.engine.matrices import ClientMatrix
 from fedgraph_sim.engine.report import RoundReport
+from fedgraph_sim.engine.schema import described
+from fedgraph_sim.engine.tensorboard import EventFile
 
 PLAIN = [field.name for field in fields(RoundReport) if field.name != "evaluation"]
 """Parts of a report that are a column each."""
@@ -42,7 +43,7 @@ class Recorder:
         self._matrices: list[pa.RecordBatch] = []
         self._steps: list[pa.RecordBatch] = []
         self._forecast: tuple[int, Curves] | None = None
-        self._tensorboard = SummaryWriter(str(folder))
+        self._events = EventFile(folder)
         self._flushed = time.monotonic()
         self._seconds = 0.0
 
@@ -54,14 +55,12 @@ class Recorder:
     def restore(self, round: int, forecast: tuple[int, Curves] | None) -> list[RoundReport]:
         """Go back to the tables as they were after `round`, and return its reports and those before it."""
         tables = {name: self._rows_until(name, round) for name in ("rounds", "clients", "matrices", "steps", "ledger")}
-        self._steps = tables["steps"].to_batches() if tables["steps"].num_rows else []
-        self._forecast = forecast
         self._reports = [_report(row) for row in tables["rounds"].to_pylist()]
-        self._clients = tables["clients"].to_batches() if tables["clients"].num_rows else []
-        self._matrices = tables["matrices"].to_batches() if tables["matrices"].num_rows else []
+        batches = {name: table.to_batches() if table.num_rows else [] for name, table in tables.items()}
+        self._clients, self._matrices, self._steps = (batches[name] for name in ("clients", "matrices", "steps"))
+        self._forecast = forecast
         self._ledger.restore(tables["ledger"])
-        self._tensorboard.close()
-        self._tensorboard = SummaryWriter(str(self._folder), purge_step=round + 1)
+        self._events.go_back(round)
         return list(self._reports)
 
     @property
@@ -79,14 +78,14 @@ class Recorder:
     def record(self, report: RoundReport, participants: Sequence[int], matrices: Sequence[ClientMatrix] = ()) -> None:
         """Add one round, who took part in it, and numbers for pairs of clients."""
         self._reports.append(report.without_forecast())
-        self._scalars(report)
+        self._events.round(report)
         if report.evaluation is not None and report.evaluation.clients:
             self._clients.append(_client_rows(report, participants))
         if report.evaluation is not None and report.evaluation.steps:
             self._steps.append(step_rows(report.round, report.evaluation))
         for matrix in matrices:
             self._matrices.append(matrix.rows())
-            self._tensorboard.add_image(matrix.name, matrix.image(), matrix.round, dataformats="HW")
+            self._events.matrix(matrix)
         if time.monotonic() - self._flushed > max(FLUSH_SECONDS, self._seconds / FLUSH_SHARE):
             self.flush()
 
@@ -98,28 +97,30 @@ class Recorder:
     def flush(self) -> None:
         """Bring the files up to date."""
         begin = time.monotonic()
-        write_table(self._folder / "rounds.parquet", _round_rows(self._reports))
+        self._write("rounds", _round_rows(self._reports))
         if self._clients:
             # Rounds may be measured by other names than those after them.
             parts = [pa.Table.from_batches([batch]) for batch in self._clients]
-            table = pa.concat_tables(parts, promote_options="default")
-            write_table(self._folder / "clients.parquet", table)
+            self._write("clients", pa.concat_tables(parts, promote_options="default"))
         if self._matrices:
-            write_table(self._folder / "matrices.parquet", pa.Table.from_batches(self._matrices))
+            self._write("matrices", pa.Table.from_batches(self._matrices))
         if self._steps:
-            write_table(self._folder / "steps.parquet", pa.Table.from_batches(self._steps))
+            self._write("steps", pa.Table.from_batches(self._steps))
         if self._forecast is not None:
-            write_curves(self._folder / "forecasts.parquet", *self._forecast)
-        write_table(self._folder / "ledger.parquet", self._ledger.table())
-        self._tensorboard.flush()
+            self._write("forecasts", curve_rows(*self._forecast))
+        self._write("ledger", self._ledger.table())
+        self._events.flush()
         self._flushed = time.monotonic()
         self._seconds = self._flushed - begin
+
+    def _write(self, name: str, table: pa.Table) -> None:
+        write_table(self._folder / f"{name}.parquet", described(name, table))
 
     def close(self, summary: dict[str, Any]) -> None:
         """Write everything that is left, and the summary."""
         self.flush()
         self._draw()
-        self._tensorboard.close()
+        self._events.close(summary)
         write_text(self._folder / "summary.json", json.dumps(summary, indent=2) + "\n")
 
     def _draw(self) -> None:
@@ -129,21 +130,7 @@ class Recorder:
         (self._folder / "forecasts").mkdir(exist_ok=True)
         for sensor, figure in plots(curves):
             figure.savefig(self._folder / "forecasts" / f"sensor-{sensor}.png", dpi=100)
-            self._tensorboard.add_figure(f"forecast/sensor-{sensor}", figure, round)
-
-    def _scalars(self, report: RoundReport) -> None:
-        values: dict[str, float | None] = {
-            "bytes/up": report.bytes_up,
-            "bytes/down": report.bytes_down,
-            "seconds/round": report.seconds,
-        }
-        if report.evaluation is not None:
-            for name, value in report.evaluation.metrics.items():
-                part, _, metric = name.partition("_")
-                values[f"{metric}/{part}"] = value
-        for tag, scalar in values.items():
-            if scalar is not None:
-                self._tensorboard.add_scalar(tag, scalar, report.round)
+            self._events.figure(f"forecast/sensor-{sensor}", figure, round)
 
 
 def _round_rows(reports: list[RoundReport]) -> pa.Table:

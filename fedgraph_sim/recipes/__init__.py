@@ -11,6 +11,8 @@ from fedgraph_sim.names import find
 
 FOLDER = Path(__file__).parent
 PAPER_FILE = "paper.toml"
+PREFIX = "recipe:"
+"""What a user writes before a recipe's name in place of a file."""
 
 
 def all_recipes() -> dict[str, Path]:
@@ -23,6 +25,12 @@ def recipe(name: str) -> Path:
     """Return the file of a recipe. Raises `ConfigError` with the nearest name for one that is not there."""
     files = all_recipes()
     return files[find("recipe", name, files)]
+
+
+def file_of(name: str | Path) -> Path:
+    """Return the file that a user names: a recipe's for ``recipe:NAME``, else the path itself."""
+    text = str(name)
+    return recipe(text.removeprefix(PREFIX)) if text.startswith(PREFIX) else Path(name)
 
 
 def summary(file: Path) -> str:

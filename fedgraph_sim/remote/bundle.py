@@ -9,9 +9,8 @@ from typing import Any
 
 import fedgraph_sim
 from fedgraph_sim.datasets.storage import Store
-from fedgraph_sim.engine.checks import CONFIG_FILE
 from fedgraph_sim.engine.config import RunConfig
-from fedgraph_sim.engine.files import write_text
+from fedgraph_sim.engine.files import CONFIG_FILE, write_text
 from fedgraph_sim.engine.launch import config_toml
 from fedgraph_sim.errors import ConfigError
 

@@ -3,7 +3,7 @@ import urllib.request
 
 import pytest
 
-from fedgraph_sim.cli.configuration import load_config
+from fedgraph_sim.configuration import load_config
 from fedgraph_sim.errors import ConfigError
 
 TOML = """

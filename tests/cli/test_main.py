@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 
@@ -22,11 +23,16 @@ FLAGS = {
     "stop": {"--address"},
     "fetch": {"--address", "--out", "--force"},
     "doctor": {"--address", "--clients", "--set"},
+    "sweep": {"--out", "--jobs", "--dry-run", "--data-dir", "--set"},
+    "report": {"--html"},
+    "compare": {"--metric", "--format"},
+    "table": {"--rows", "--columns", "--metric", "--format"},
     "recipes": set(),
     "algorithms": set(),
     "datasets": set(),
     "partitioners": set(),
     "keys": set(),
+    "completion": set(),
 }
 
 
@@ -68,3 +74,45 @@ def test_unknown_command(invoke):
     result = invoke("train")
     assert result.exit_code == 2
     assert "No such command 'train'" in result.output
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_what_the_shell_loads(invoke, shell):
+    result = invoke("completion", shell)
+    assert result.exit_code == 0
+    assert f"_FEDGRAPH_SIM_COMPLETE={shell}_complete" in result.output
+
+
+def test_commands_and_options_complete(monkeypatch):
+    def completed(*words):
+        environment = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+        environment |= {"_FEDGRAPH_SIM_COMPLETE": "bash_complete"}
+        code = "from fedgraph_sim.cli.main import main; main(prog_name='fedgraph-sim')"
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+        return {line.partition(",")[2] for line in done.stdout.splitlines()}
+
+    assert completed("fedgraph-sim", "re") == {"report", "reproduce", "recipes"}
+    assert completed("fedgraph-sim", "table", "--ro") == {"--rows"}
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("algorithms", "datasets", "keys")])
+def test_every_command_explains_itself(invoke, name):
+    for flag in ("-h", "--help"):
+        result = invoke(name, flag)
+        assert result.exit_code == 0
+        assert result.output.startswith("Usage:")
+
+
+@pytest.mark.parametrize("name", ["run", "partition", "sweep", "report", "compare", "table", "reproduce", "recipes"])
+def test_help_shows_an_example(invoke, name):
+    assert re.search(rf"Examples?.*\n\s+(fedgraph-sim {name}|rounds = )", invoke(name, "--help").output)
+
+
+def test_piped_output_has_no_colours(invoke):
+    assert "\x1b" not in invoke("algorithms").output
+
+
+def test_the_package_imports_nothing_heavy_before_it_is_used():
+    code = "import sys, fedgraph_sim; from fedgraph_sim import load_run; print({'torch', 'ray'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

@@ -11,7 +11,7 @@ from statistics import fmean, pstdev
 
 import pytest
 
-from fedgraph_sim.cli.grid import Choice, Method, Paper, cells_of, load_paper
+from fedgraph_sim.cli.paper import Choice, Paper, PaperMethod, cells_of, load_paper
 from fedgraph_sim.errors import ConfigError
 from fedgraph_sim.recipes import recipe
 
@@ -180,10 +180,12 @@ def test_a_pooled_method_is_one_client_and_known_again():
 
 
 def test_a_paper_chooses_the_partition_and_the_user_another():
-    assert {cell.recipe for cell in grid(dataset=["cora"], seeds=1)} == {
+    assert {cell.labels["recipe"] for cell in grid(dataset=["cora"], seeds=1)} == {
         f"fedpub-cora-disjoint-{number}" for number in (5, 10, 20)
     }
-    assert {cell.recipe for cell in grid(dataset=["cora"], clients=["10"], partition=["metis", "overlap"])} == {
+    assert {
+        cell.labels["recipe"] for cell in grid(dataset=["cora"], clients=["10"], partition=["metis", "overlap"])
+    } == {
         "fedpub-cora-disjoint-10",
         "fedpub-cora-overlap-10",
     }
@@ -211,12 +213,13 @@ def test_a_choice_that_cannot_be_is_refused(invoke, tmp_path, options, message):
 
 def test_a_paper_is_data_alone():
     """Another paper needs its file and its recipes; here a metric that is no fraction, and a method under two names."""
+    fast = PaperMethod(algorithm="local")
     paper = Paper(
         title="Another", note="none", unit="", recipes=(RECIPE,), methods=("slow", "fast"),
-        method={"slow": Method(algorithm="local", set=("algorithm.lr=0.1",)), "fast": Method(algorithm="local")},
+        method={"slow": PaperMethod(algorithm="local", set=("algorithm.lr=0.1",)), "fast": fast},
     )  # fmt: skip
     cells = cells_of(paper, Choice(seeds=1))
-    assert [(cell.method, cell.config.algorithm.name, cell.config.algorithm.lr) for cell in cells] == [
+    assert [(cell.labels["method"], cell.config.algorithm.name, cell.config.algorithm.lr) for cell in cells] == [
         ("slow", "local", 0.1), ("fast", "local", 0.01)
     ]  # fmt: skip
     with pytest.raises(ConfigError, match="methods=slo is not known; did you mean slow"):

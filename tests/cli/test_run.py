@@ -34,7 +34,7 @@ KEYS = {
     "peak_memory",
     "versions",
 }
-FILES = {"config.toml", "summary.json", "rounds.parquet", "clients.parquet", "ledger.parquet"}
+FILES = {"config.toml", "summary.json", "partition.json", "rounds.parquet", "clients.parquet", "ledger.parquet"}
 COMMAND = [sys.executable, "-c", "from fedgraph_sim.cli.main import main; main()", "run"]
 
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from fedgraph_sim.cli.configuration import load_config
+from fedgraph_sim.configuration import load_config
 from fedgraph_sim.engine.config import RunConfig
 from fedgraph_sim.engine.launch import Folders, prepare_run
 from fedgraph_sim.engine.report import Event, Outcome, RoundReport, Started

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fedgraph_sim.algorithms.fedavg import FedAvg
-from fedgraph_sim.cli.configuration import load_config
+from fedgraph_sim.configuration import load_config
 from fedgraph_sim.engine import rounds as round_loop
 from fedgraph_sim.engine.algorithm import client_step
 from fedgraph_sim.engine.launch import Folders, prepare_run

@@ -2,15 +2,11 @@ import numpy as np
 import pytest
 
 from fedgraph_sim.datasets.store import PartitionStore
-from fedgraph_sim.engine.matrices import ClientMatrix, partition_matrices
-
-
-def matrix(values):
-    return ClientMatrix(name="m", round=1, clients=tuple(range(len(values))), values=np.array(values, np.float32))
+from fedgraph_sim.engine.matrices import partition_matrices, shades
 
 
 def test_an_image_goes_from_black_to_white():
-    image = matrix([[-1.0, 0.0], [1.0, 3.0]]).image()
+    image = shades(np.array([[-1.0, 0.0], [1.0, 3.0]]))
     assert image.shape == (256, 256)
     assert image.dtype == np.uint8
     assert np.unique(image[:128, :128]).tolist() == [0]
@@ -20,11 +16,15 @@ def test_an_image_goes_from_black_to_white():
 
 @pytest.mark.parametrize("value", [0.0, 7.0])
 def test_an_image_of_equal_values_is_black(value):
-    assert matrix([[value]]).image().max() == 0
+    assert shades(np.array([[value]])).max() == 0
 
 
 def test_many_clients_have_a_pixel_each():
-    assert matrix(np.zeros((300, 300))).image().shape == (300, 300)
+    assert shades(np.zeros((300, 300))).shape == (300, 300)
+
+
+def test_an_image_may_be_wider_than_high():
+    assert shades(np.zeros((2, 128))).shape == (4, 256)
 
 
 def test_the_partition_tells_label_similarity_and_missing_edges(make_graph, tmp_path):

@@ -97,14 +97,15 @@ def test_matrices(folder):
     ]
     assert {row["round"] for row in rows if row["name"] == "before"} == {0}
     events = EventAccumulator(str(folder)).Reload()
-    assert set(events.Tags()["images"]) == {"before", "likeness"}
+    assert set(events.Tags()["images"]) == {"partition/before", "likeness"}
     assert [(image.step, image.width, image.height) for image in events.Images("likeness")] == [(2, 256, 256)]
 
 
 def test_one_event_file_with_all_scalars(folder):
     assert len(list(folder.glob("events.out.tfevents.*"))) == 1
     events = EventAccumulator(str(folder)).Reload()
-    assert set(events.Tags()["scalars"]) == {"bytes/up", "bytes/down", "seconds/round", "accuracy/val"}
+    parts = {f"seconds/{part}" for part in ("round", "compute", "server", "evaluation")}
+    assert set(events.Tags()["scalars"]) == {"bytes/up", "bytes/down", "accuracy/val"} | parts
     assert [(event.step, event.value) for event in events.Scalars("accuracy/val")] == [(2, 0.25)]
 
 

@@ -16,7 +16,7 @@ import pytest
 from comparison import assert_same
 from killing import DeadlyCoordinator, DeadlyFedAvg, DeadlyFedGnn, DeadlyFedPub, Hanging, Patient
 
-from fedgraph_sim.cli.configuration import load_config
+from fedgraph_sim.configuration import load_config
 from fedgraph_sim.engine.launch import Folders, prepare_run
 from fedgraph_sim.engine.report import Outcome, RolledBack, RoundReport, Started
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fedgraph_sim.cli.configuration import load_config
+from fedgraph_sim.configuration import load_config
 from fedgraph_sim.engine.launch import Folders
 from fedgraph_sim.engine.report import Outcome, RoundReport
 from fedgraph_sim.engine.runners import InThisProcess, OnRunners, Plan, run_all

@@ -6,7 +6,7 @@ import pytest
 from comparison import small
 
 from fedgraph_sim.algorithms.registry import ALGORITHMS
-from fedgraph_sim.cli.configuration import load_config
+from fedgraph_sim.configuration import load_config
 from fedgraph_sim.engine.launch import Folders, prepare_run
 from fedgraph_sim.engine.report import RoundReport
 from fedgraph_sim.engine.system import System, SystemConfig, uniform

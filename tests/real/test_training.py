@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch_geometric.nn import GCNConv
 
-from fedgraph_sim.cli.configuration import load_config
+from fedgraph_sim.configuration import load_config
 from fedgraph_sim.datasets.graph import Graph, Role
 from fedgraph_sim.datasets.planetoid import Planetoid
 from fedgraph_sim.datasets.split import Split

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedgraph_sim.cli.configuration import load_config
+from fedgraph_sim.configuration import load_config
 from fedgraph_sim.engine.launch import Folders, load_partition
 from fedgraph_sim.errors import ConfigError, RunError
 from fedgraph_sim.remote import bundle as bundles

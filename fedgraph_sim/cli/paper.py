@@ -3,38 +3,27 @@
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from fedgraph_sim.algorithms.registry import ALGORITHMS
-from fedgraph_sim.cli.configuration import load_config
+from fedgraph_sim.cli.cells import Cell, Method, in_one_process
+from fedgraph_sim.cli.grid_results import Figure
+from fedgraph_sim.configuration import load_config
 from fedgraph_sim.engine.config import RunConfig
-from fedgraph_sim.engine.launch import as_run
 from fedgraph_sim.errors import ConfigError
 from fedgraph_sim.names import find
 from fedgraph_sim.recipes import all_papers, recipe
 
-ALL_CLIENTS = 10**6
-"""More clients than there are sensors in any time series, where the data say how many clients there are."""
 
-Figure = tuple[float, ...]
-"""Mean and standard deviation as printed; without the latter, or empty, where none was."""
+class PaperMethod(Method):
+    """A method of a paper. `variant` is appended to a recipe's name: it runs that recipe, with its algorithm, instead.
 
-
-class Method(BaseModel):
-    """How a method runs a recipe: the algorithm, if not of the method's name, and what else of the recipe changes.
-
-    `variant` is appended to the recipe's name: the method runs that recipe, with the algorithm in it, instead.
     `recipes` are those that the method makes sense for; none means all.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    algorithm: str | None = None
     variant: str = ""
-    set: tuple[str, ...] = ()
     recipes: tuple[str, ...] = ()
 
 
@@ -67,7 +56,7 @@ class Paper(BaseModel):
     recipes: tuple[str, ...]
     partition: tuple[str, ...] = ()
     methods: tuple[str, ...]
-    method: dict[str, Method] = {}
+    method: dict[str, PaperMethod] = {}
     published: tuple[Published, ...] = ()
 
     def figures(self, recipe: str, method: str) -> Iterator[tuple[Published, Figure]]:
@@ -77,27 +66,6 @@ class Paper(BaseModel):
                 figure = dict(zip(table.recipes, table.figures[method], strict=True)).get(recipe)
                 if figure:
                     yield table, figure
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cell:
-    """One run of a grid. `config` is what its folder will hold."""
-
-    recipe: str
-    method: str
-    seed: int
-    config: RunConfig
-
-    @property
-    def name(self) -> str:
-        """A name that no other cell of the grid has; under other options it is that of another configuration."""
-        return f"{self.recipe}-{self.method}-seed-{self.seed}"
-
-    @property
-    def folder(self) -> str:
-        """A folder's name that no other configuration has either."""
-        digest = blake2b(self.config.model_dump_json().encode(), digest_size=4).hexdigest()
-        return f"{self.name}-{digest}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,10 +101,10 @@ def cells_of(paper: Paper, choice: Choice) -> list[Cell]:
     known = [*paper.methods, *(name for name in (*paper.method, *ALGORITHMS) if name not in paper.methods)]
     methods = [find("methods", name, known) for name in choice.methods or paper.methods]
     cells = [
-        Cell(recipe=name, method=method, seed=seed, config=_config(paper, name, method, seed, choice))
+        Cell(labels={"recipe": name, "method": method}, seed=seed, config=_config(paper, name, method, seed, choice))
         for name in _chosen(paper, choice)
         for method in dict.fromkeys(methods)
-        if name in (paper.method.get(method, Method()).recipes or paper.recipes)
+        if name in (paper.method.get(method, PaperMethod()).recipes or paper.recipes)
         for seed in range(choice.seeds)
     ]
     if not cells:
@@ -145,15 +113,11 @@ def cells_of(paper: Paper, choice: Choice) -> list[Cell]:
 
 
 def _config(paper: Paper, setting: str, name: str, seed: int, choice: Choice) -> RunConfig:
-    method = paper.method.get(name, Method())
+    method = paper.method.get(name, PaperMethod())
     algorithm = method.algorithm or (None if method.variant else name)
     flags = {"algorithm": algorithm, "seed": seed, "rounds": choice.rounds}
     config = load_config(recipe(setting + method.variant), flags, (*method.set, *choice.assignments))
-    if config.engine.clients_per_actor == "auto":
-        # A run of a grid has one process; saying so in its config makes `run config.toml` repeat it to the last bit.
-        engine = config.engine.model_copy(update={"clients_per_actor": config.clients or ALL_CLIENTS})
-        config = config.model_copy(update={"engine": engine})
-    return as_run(config)
+    return in_one_process(config)
 
 
 def _chosen(paper: Paper, choice: Choice) -> Iterator[str]:

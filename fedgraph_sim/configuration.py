@@ -1,25 +1,30 @@
 """From a TOML file, flags and --set to a validated configuration; errors name the key, the value and a way out."""
 
 import json
+import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import platformdirs
 from pydantic import BaseModel, ValidationError
 
 from fedgraph_sim.algorithms.registry import ALGORITHMS
+from fedgraph_sim.datasets.dataset import Dataset
 from fedgraph_sim.datasets.graph_dataset import GRAPH
 from fedgraph_sim.datasets.kind import Kind
+from fedgraph_sim.datasets.partitioners.partitioner import Partitioner
 from fedgraph_sim.datasets.registry import DATASETS, PARTITIONERS
 from fedgraph_sim.datasets.series_dataset import SERIES
 from fedgraph_sim.datasets.split import Split
+from fedgraph_sim.engine.algorithm import Algorithm
 from fedgraph_sim.engine.checks import check_kind
 from fedgraph_sim.engine.config import EngineConfig, EvaluationConfig, RunConfig
 from fedgraph_sim.engine.system import SystemConfig
 from fedgraph_sim.errors import ConfigError
-from fedgraph_sim.names import find
+from fedgraph_sim.names import find_class
 
 NAMED: Mapping[str, Mapping[str, type[BaseModel]]] = {
     "algorithm": ALGORITHMS,
@@ -27,6 +32,8 @@ NAMED: Mapping[str, Mapping[str, type[BaseModel]]] = {
     "partition": PARTITIONERS,
 }
 """Tables whose class follows from their `name`: the classes by name."""
+BASES: Mapping[str, type[Any]] = {"algorithm": Algorithm, "dataset": Dataset, "partition": Partitioner}
+"""What a class of the user's own must be derived from."""
 PLAIN: dict[str, type[BaseModel]] = {
     "split": Split,
     "engine": EngineConfig,
@@ -43,6 +50,7 @@ BASELINES: Mapping[Kind, tuple[str, str]] = {GRAPH: ("fedavg", "local"), SERIES:
 """The plain average and training alone, by the kind of data: what to compare with first."""
 
 Table = dict[str, Any]
+Validated = TypeVar("Validated", bound=BaseModel)
 
 
 def load_config(file: Path | None, flags: Mapping[str, Any], assignments: Iterable[str]) -> RunConfig:
@@ -51,18 +59,32 @@ def load_config(file: Path | None, flags: Mapping[str, Any], assignments: Iterab
     Raises:
         ConfigError: for the first thing that is wrong.
     """
-    raw = _read_toml(file) if file is not None else {}
+    raw = read_toml(file) if file is not None else {}
     for key, value in flags.items():
-        if value is not None and key in NAMED:
-            raw[key] = _renamed(key, raw.get(key, {}), value)
-        elif value is not None:
-            raw[key] = value
+        if value is not None:
+            change(raw, key, value)
     for assignment in assignments:
-        key, equals, text = assignment.partition("=")
-        if not equals or not all(key.strip().split(".")):
-            raise ConfigError(f"--set {assignment}: write key=value, such as --set algorithm.lr=0.1")
-        _assign(raw, key.strip(), _toml_value(text.strip()))
+        change_by_text(raw, assignment)
     return resolve(raw)
+
+
+def change_by_text(raw: Table, assignment: str) -> None:
+    """Set a key as ``key=value`` says, the value as in TOML, or a bare word."""
+    key, equals, text = assignment.partition("=")
+    if not equals or not all(key.strip().split(".")):
+        raise ConfigError(f"--set {assignment}: write key=value, such as --set algorithm.lr=0.1")
+    change(raw, key.strip(), _toml_value(text.strip()))
+
+
+def change(raw: Table, key: str, value: Any) -> None:
+    """Set one dotted key; another name of a table keeps those of the table's keys that the other class has, too.
+
+    So the baselines of a method run from the method's own file.
+    """
+    if key in NAMED and isinstance(value, str):
+        raw[key] = _renamed(key, raw.get(key, {}), value)
+    else:
+        _assign(raw, key, value)
 
 
 def resolve(raw: Table) -> RunConfig:
@@ -72,13 +94,13 @@ def resolve(raw: Table) -> RunConfig:
     kind = _kind(named)
     defaults = DEFAULTS[kind] | {"partition": kind.partition}
     for key, table in named.items():
-        name = find(key, table.get("name", defaults[key]), NAMED[key])
-        tables[key] = _validated(NAMED[key][name], table | {"name": name}, key)
+        name, model = _class_of(key, table.get("name", defaults[key]))
+        tables[key] = validated(model, table | {"name": name}, key)
     tables.setdefault("clients", kind.clients)
     evaluation = _table("evaluation", tables.get("evaluation", {}))
     tables["evaluation"] = {"protocol": kind.protocol} | evaluation
     for key, model in (PLAIN | {"split": kind.split}).items():
-        tables[key] = _validated(model, _table(key, tables.get(key, {})), key)
+        tables[key] = validated(model, _table(key, tables.get(key, {})), key)
     plain = {key: value for key, value in tables.items() if not isinstance(value, BaseModel)}
     _check_keys(RunConfig, plain, "")
     try:
@@ -89,30 +111,37 @@ def resolve(raw: Table) -> RunConfig:
     return config
 
 
+def cache_folder() -> Path:
+    """Return where partitions and downloads are kept: FEDGRAPH_CACHE, or the user's cache folder."""
+    return Path(os.environ.get("FEDGRAPH_CACHE") or platformdirs.user_cache_dir("fedgraph-sim")).absolute()
+
+
 def _named_table(key: str, table: Any) -> Table:
     return {"name": table} if isinstance(table, str) else _table(key, table)
 
 
 def _kind(tables: Mapping[str, Table]) -> Kind:
     """Return the kind of data of the data set that is named or else of the algorithm; graphs if neither is."""
-    for key, classes in (("dataset", DATASETS), ("algorithm", ALGORITHMS)):
+    for key in ("dataset", "algorithm"):
         if "name" in tables[key]:
-            return classes[find(key, tables[key]["name"], classes)].kind
+            kind: Kind = _class_of(key, tables[key]["name"])[1].kind
+            return kind
     return GRAPH
 
 
-def _renamed(key: str, table: Any, name: str) -> Table:
-    """Return a table for another name, with those of its keys that the other class has, too.
+def _class_of(key: str, name: Any) -> tuple[str, type[Any]]:
+    """Return the name and the class of a table that is named."""
+    return find_class(key, name, NAMED[key], BASES[key])
 
-    So the baselines of a method run from the method's own file.
-    """
-    classes = NAMED[key]
-    known = classes[find(key, name, classes)].model_fields
-    kept = {field: value for field, value in table.items() if field in known} if isinstance(table, dict) else {}
+
+def _renamed(key: str, table: Any, name: str) -> Table:
+    name, model = _class_of(key, name)
+    kept = {field: table[field] for field in table if field in model.model_fields} if isinstance(table, dict) else {}
     return kept | {"name": name}
 
 
-def _read_toml(file: Path) -> Table:
+def read_toml(file: Path) -> Table:
+    """Return the tables of a TOML file. Raises `ConfigError` where it cannot be read."""
     try:
         return tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
@@ -171,7 +200,8 @@ def _nearest(key: str, model: type[BaseModel], prefix: str) -> str:
     return f"did you mean {prefix}{near[0]}?" if near else f"known are {', '.join(model.model_fields)}"
 
 
-def _validated(model: type[BaseModel], table: Table, key: str) -> BaseModel:
+def validated(model: type[Validated], table: Table, key: str) -> Validated:
+    """Return the table `key` as its model. Raises `ConfigError` for the first thing that is wrong."""
     _check_keys(model, table, f"{key}.")
     try:
         return model.model_validate_json(json.dumps(table, default=str), strict=True)
