@@ -80,6 +80,15 @@ def actors(name: str) -> list[Any]:
     return [actor for actor in found if actor.state == "ALIVE" and actor.class_name == name]
 
 
+def placed(count: int) -> list[Any]:
+    """Return the client actors, as soon as Ray's state, which lags behind, has `count` of them."""
+    for _ in range(100):
+        if len(found := actors("HostActor")) == count:
+            break
+        time.sleep(0.1)
+    return found
+
+
 @pytest.mark.parametrize(
     ("algorithm", "options"),
     [
@@ -99,7 +108,7 @@ def test_a_client_actor_dies_inside_a_call(
     nodes = set()
     for event in run.events():
         if isinstance(event, Started):
-            nodes = {actor.node_id for actor in actors("HostActor")}
+            nodes = {actor.node_id for actor in placed(2)}
         if isinstance(event, RolledBack):
             back.append(event.round)
     assert event.status == "completed", event.error
@@ -159,8 +168,8 @@ def test_a_node_dies_and_shares_of_gpus_are_kept(prepare: Callable[..., Any], cl
     back = []
     for event in prepare("killed", *options, algorithm=Patient).events():
         if isinstance(event, Started):
-            placed = Counter((actor.node_id, actor.required_resources["GPU"]) for actor in actors("HostActor"))
-            assert [(share, count) for (_, share), count in placed.items()] == [(0.5, 2), (0.5, 2)]
+            shares = Counter((actor.node_id, actor.required_resources["GPU"]) for actor in placed(4))
+            assert [(share, count) for (_, share), count in shares.items()] == [(0.5, 2), (0.5, 2)]
             (node,) = cluster.worker_nodes
         if isinstance(event, RoundReport) and event.round == 2 and not back:
             cluster.remove_node(node, allow_graceful=False)
@@ -198,19 +207,21 @@ def test_a_node_that_does_not_see_the_partition(prepare: Callable[..., Any], clu
     script = f"mount -t tmpfs none {tmp_path / 'cache'} && exec {sys.executable} -c "
     script += f"'from ray.scripts.scripts import main; main()' {start}"
     known = {node["NodeID"] for node in ray.nodes()}
-    node = psutil.Popen(
-        ["unshare", "--mount", "sh", "-c", script], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    environment = os.environ | {"RAY_AUTH_MODE": "disabled"}  # as the nodes that are there
+    with (tmp_path / "node.log").open("w") as log:
+        command = ["unshare", "--mount", "sh", "-c", script]
+        node = psutil.Popen(command, env=environment, stdout=log, stderr=log)
     try:
         for _ in range(300):
             apart = {node["NodeID"] for node in ray.nodes() if node["Alive"]} - known
             if apart:
                 break
             time.sleep(0.2)
+        assert apart, (tmp_path / "node.log").read_text()
         run = prepare("apart", *options, "engine.gpus_per_client=1")
         for event in run.events():
             if isinstance(event, Started):
-                assert apart & {actor.node_id for actor in actors("HostActor")}
+                assert apart & {actor.node_id for actor in placed(4)}
         assert event.status == "completed", event.error
         assert_same(whole, run.job.folder)
     finally:
