@@ -196,6 +196,17 @@ def test_memory_is_level(prepare: Callable[..., Any]) -> None:
         assert after <= 1.05 * before
 
 
+NODE = """
+import sys, time
+from ray._private.node import Node
+from ray._private.parameter import RayParams
+ports = {"min_worker_port": 0, "max_worker_port": 0, "node_manager_port": 0}
+Node(RayParams(gcs_address=sys.argv[1], num_cpus=4, num_gpus=4, object_store_memory=10**8, **ports), head=False)
+time.sleep(1000)
+"""
+"""Another node of the test's cluster, as Ray's own test clusters start theirs, but in a process of its own."""
+
+
 def test_a_node_that_does_not_see_the_partition(prepare: Callable[..., Any], cluster: Any, tmp_path: Path) -> None:
     import ray
 
@@ -203,14 +214,11 @@ def test_a_node_that_does_not_see_the_partition(prepare: Callable[..., Any], clu
         pytest.skip("no mounts of its own for a process here")
     options = (LOOP, "algorithm.name=fedavg", "algorithm.hidden=8", "engine.clients_per_actor=1")
     whole = finish(prepare("whole", *options, inline=True))
-    start = f"start --address {cluster.address} --block --num-cpus 4 --num-gpus 4 --node-ip-address 127.0.0.1"
-    script = f"mount -t tmpfs none {tmp_path / 'cache'} && exec {sys.executable} -c "
-    script += f"'from ray.scripts.scripts import main; main()' {start}"
+    script = f"mount -t tmpfs none {tmp_path / 'cache'} && exec {sys.executable} -c '{NODE}' {cluster.address}"
     known = {node["NodeID"] for node in ray.nodes()}
-    environment = os.environ | {"RAY_AUTH_MODE": "disabled"}  # as the nodes that are there
     with (tmp_path / "node.log").open("w") as log:
         command = ["unshare", "--mount", "sh", "-c", script]
-        node = psutil.Popen(command, env=environment, stdout=log, stderr=log)
+        node = psutil.Popen(command, stdout=log, stderr=log)
     try:
         for _ in range(300):
             apart = {node["NodeID"] for node in ray.nodes() if node["Alive"]} - known
