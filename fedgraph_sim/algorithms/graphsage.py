@@ -8,7 +8,7 @@ from pydantic import Field, field_validator
 from torch import Tensor
 
 from fedgraph_sim.algorithms.nn.mending import layered
-from fedgraph_sim.algorithms.nn.models import SAGE, Model, Weights
+from fedgraph_sim.algorithms.nn.models import SAGE, Model, NormalizedSAGE, Weights
 from fedgraph_sim.algorithms.nn.neighbors import neighbor_lists
 from fedgraph_sim.algorithms.nn.ordering import shuffled_ranks
 from fedgraph_sim.algorithms.node_classifier import NodeClassifier
@@ -21,8 +21,9 @@ from fedgraph_sim.engine.tree import Tree
 class GraphSage(NodeClassifier):
     """K layers h_v <- ReLU(W (h_v || mean of h_u over sampled neighbours u) + b), and a linear head.
 
-    Source: Hamilton et al., Inductive Representation Learning on Large Graphs, NeurIPS 2017; with the head, and without
-    the normalisation of h_v, of which the FedSage paper says nothing. An epoch is one pass over the training nodes.
+    Source: Hamilton et al., Inductive Representation Learning on Large Graphs, NeurIPS 2017; with the head, and, unless
+    `normalize` says so, without the normalisation of h_v, of which the FedSage paper says nothing. An epoch is one pass
+    over the training nodes.
 
     Training draws `sizes` neighbours with replacement, anew for every step, node and layer; evaluation takes all. Every
     layer is computed for all nodes of a client, so that two nodes of a batch see the same draw of a common neighbour.
@@ -38,6 +39,9 @@ class GraphSage(NodeClassifier):
     )
     batch_size: int = Field(
         64, ge=0, description="training nodes of a step; 0: all of them", json_schema_extra={"unit": "nodes"}
+    )
+    normalize: bool = Field(
+        False, description="whether the last hidden layer is divided by its length instead of ReLU, as in public code"
     )
     hidden: int = Field(64, ge=1, description="width of the hidden layers")
     dropout: float = Field(0.0, ge=0, lt=1, description="probability that a hidden entry is dropped in training")
@@ -60,7 +64,8 @@ class GraphSage(NodeClassifier):
     @property
     def network(self) -> Model:
         """The model as a function of weights."""
-        return SAGE(hidden=self.hidden, dropout=self.dropout, num_layers=len(self.sizes))
+        kind = NormalizedSAGE if self.normalize else SAGE
+        return kind(hidden=self.hidden, dropout=self.dropout, num_layers=len(self.sizes))
 
     @client_step
     def start(self, client: Client, weights: Weights) -> Tree:

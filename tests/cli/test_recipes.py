@@ -40,6 +40,43 @@ def test_the_recipes_of_fedpub_are_complete():
     assert set(FEDPUB) == {f"fedpub-{name}{variant}" for name in names for variant in ("", "-paper")}
 
 
+FEDSAGE = [name for name in all_recipes() if name.startswith("fedsage-")]
+IN_THE_PAPER = {
+    "hidden": (32, 64),
+    "normalize": (True, False),
+    "batch_size": (32, 64),
+    "targets": ("last", "true-min"),
+    "generator_batch": (0, 64),
+}
+
+
+@pytest.mark.parametrize("name", FEDSAGE)
+def test_a_recipe_of_fedsage_is_what_its_name_says(name):
+    *plus, dataset, kind, clients = name.removeprefix("fedsage-").removesuffix("-paper").split("-")
+    is_paper = name.endswith("-paper")
+    config = load_config(recipe(name), {}, ())
+    assert config.algorithm.name == ("fedsage_plus" if plus == ["plus"] else "fedsage")
+    assert config.dataset.name.lower() == dataset
+    assert (config.partition.name, str(config.clients)) == (kind, clients)
+    assert config.rounds == 50
+    assert (config.split.train, config.split.test) == (0.6 if is_paper else 0.5, 0.2)
+    assert config.evaluation.protocol == "global"
+    for key, values in IN_THE_PAPER.items():
+        assert getattr(config.algorithm, key, values[is_paper]) == values[is_paper]
+    if plus:
+        without = load_config(recipe(name.replace("-plus", "")), {}, ())
+        assert load_config(recipe(name), {"algorithm": "fedsage"}, ()) == without
+        num_features = {"cora": 1433, "citeseer": 3703, "pubmed": 500}[dataset]
+        expected = 1 if is_paper else 1 / (config.algorithm.num_pred * num_features)
+        assert config.algorithm.lambda_f == pytest.approx(expected, rel=0.01)
+
+
+def test_the_recipes_of_fedsage_are_complete():
+    names = {f"{d}-louvain-{n}" for d in ("cora", "citeseer", "pubmed") for n in (3, 5, 10)}
+    kinds = [(plus, variant) for plus in ("", "plus-") for variant in ("", "-paper")]
+    assert set(FEDSAGE) == {f"fedsage-{plus}{name}{variant}" for name in names for plus, variant in kinds}
+
+
 def test_every_recipe_states_what_decides_its_results():
     for path in all_recipes().values():
         raw = tomllib.loads(path.read_text())

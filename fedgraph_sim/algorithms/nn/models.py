@@ -73,10 +73,14 @@ class Model(ABC):
             output = self.layer(name, weights, graph.at_layer(index), h)
             if name == self.layers[-1] and not self.head:
                 return output
-            h = torch.relu(output)
+            h = self.activated(name, output)
             if random is not None and self.dropout > 0:
                 h = self._dropped(h, graph.num_nodes, random.fold(index))
         return h @ weights["head.weight"] + weights["head.bias"]
+
+    def activated(self, name: str, output: Tensor) -> Tensor:
+        """Return what follows the hidden layer `name`, before dropout: ReLU."""
+        return torch.relu(output)
 
     def _dropped(self, h: Tensor, num_nodes: int, random: RandomStream) -> Tensor:
         """Apply dropout; rows after those of the graph's nodes have draws that do not depend on the nodes' padding."""
@@ -115,6 +119,16 @@ class SAGE(Model):
     def propagation(self, graph: Graph) -> dict[str, sparse.sparray]:
         """Return I and D^-1 A."""
         return {"self.weight": sparse.eye_array(graph.num_nodes), "neighbor.weight": mean_adjacency(graph)}
+
+
+class NormalizedSAGE(SAGE):
+    """SAGE whose last hidden layer is divided by each node's length, instead of ReLU (Hamilton et al., algorithm 1)."""
+
+    def activated(self, name: str, output: Tensor) -> Tensor:
+        """Return ReLU, or after the last layer h / ||h||."""
+        if name != self.layers[-1]:
+            return super().activated(name, output)
+        return output * (output.square().sum(dim=-1, keepdim=True) + 1e-12).rsqrt()
 
 
 class MLP(Model):

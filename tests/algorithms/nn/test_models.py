@@ -4,7 +4,7 @@ from scipy import sparse
 from torch import nn
 from torch_geometric.nn import GCNConv, SAGEConv
 
-from fedgraph_sim.algorithms.nn.models import MODELS, dropout
+from fedgraph_sim.algorithms.nn.models import MODELS, NormalizedSAGE, dropout
 from fedgraph_sim.engine.graph_tensors import GraphTensors
 from fedgraph_sim.engine.random_stream import RandomStream
 
@@ -94,3 +94,14 @@ def test_dropout_keeps_the_mean_and_is_off_in_evaluation(make_graph):
     model = MODELS["gcn"](hidden=HIDDEN, dropout=0.5)
     assert torch.equal(model(weights, graph), MODELS["gcn"](hidden=HIDDEN, dropout=0.0)(weights, graph, stream()))
     assert not torch.equal(model(weights, graph, stream(1)), model(weights, graph, stream(2)))
+
+
+def test_a_normalized_sage_has_directions_before_its_head(make_graph):
+    graph = GraphTensors.of(make_graph(4, [(0, 1), (1, 2)], both_ways=True), torch.device("cpu"))
+    model = NormalizedSAGE(hidden=8, dropout=0.0)
+    weights = model.init(2, 3, torch.Generator().manual_seed(0))
+    h = torch.relu(model.layer("conv1", weights, graph, graph.x))
+    h = torch.nn.functional.normalize(model.layer("conv2", weights, graph, h))
+    torch.testing.assert_close(model(weights, graph), h @ weights["head.weight"] + weights["head.bias"])
+    zero = {name: torch.zeros_like(leaf) for name, leaf in weights.items()}
+    assert torch.isfinite(torch.func.grad(lambda weights: model(weights, graph).sum())(zero)["conv2.bias"]).all()
