@@ -1,14 +1,12 @@
 """From a TOML file, flags and --set to a validated configuration; errors name the key, the value and a way out."""
 
 import json
-import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
-import platformdirs
 from pydantic import BaseModel, ValidationError
 
 from fedgraph_sim.algorithms.registry import ALGORITHMS
@@ -22,6 +20,7 @@ from fedgraph_sim.datasets.split import Split
 from fedgraph_sim.engine.algorithm import Algorithm
 from fedgraph_sim.engine.checks import check_kind
 from fedgraph_sim.engine.config import EngineConfig, EvaluationConfig, RunConfig
+from fedgraph_sim.engine.system import SystemConfig
 from fedgraph_sim.errors import ConfigError
 from fedgraph_sim.names import find_class
 
@@ -33,7 +32,12 @@ NAMED: Mapping[str, Mapping[str, type[BaseModel]]] = {
 """Tables whose class follows from their `name`: the classes by name."""
 BASES: Mapping[str, type[Any]] = {"algorithm": Algorithm, "dataset": Dataset, "partition": Partitioner}
 """What a class of the user's own must be derived from."""
-PLAIN: dict[str, type[BaseModel]] = {"split": Split, "engine": EngineConfig, "evaluation": EvaluationConfig}
+PLAIN: dict[str, type[BaseModel]] = {
+    "split": Split,
+    "engine": EngineConfig,
+    "evaluation": EvaluationConfig,
+    "system": SystemConfig,
+}
 """Tables of one class; that of ``[split]`` is the one for graphs."""
 DEFAULTS: Mapping[Kind, dict[str, str]] = {
     GRAPH: {"algorithm": "fedpub", "dataset": "csbm"},
@@ -103,11 +107,6 @@ def resolve(raw: Table) -> RunConfig:
         raise _one_sentence(error, "") from error
     check_kind(config)
     return config
-
-
-def cache_folder() -> Path:
-    """Return where partitions and downloads are kept: FEDGRAPH_CACHE, or the user's cache folder."""
-    return Path(os.environ.get("FEDGRAPH_CACHE") or platformdirs.user_cache_dir("fedgraph-sim")).absolute()
 
 
 def _named_table(key: str, table: Any) -> Table:

@@ -92,8 +92,9 @@ class Cnfgnn(SplitForecaster):
         trained = fed.call(self.train, clients=self.participants(fed, server))
         if self.average:
             weights = trained.mean("weights", by=torch.ones(len(trained)))
-        phase = self.server_phase(fed, server)
-        encodings = fed.call(self.encode, weights if self.average else None, clients=phase.clients).stack("encodings")
+        seen = [client for client in fed.clients if server["is_seen"][client]]
+        replies = fed.call(self.encode, weights if self.average else None, clients=seen)
+        phase, encodings = self.server_phase(fed, replies.clients), replies.stack("encodings")
         network, moments = server["network"], server["moments"]
         for windows in phase.minibatches(encodings.shape[1], self.server_batch, self.server_epochs):
             network, moments = self.server_step(fed, phase, network, moments, encodings, windows)
@@ -101,16 +102,15 @@ class Cnfgnn(SplitForecaster):
         fed.call_each(self.receive, {"embeddings": embeddings}, clients=phase.clients)
         return server | {"weights": weights, "network": network, "moments": moments}
 
-    def server_phase(self, fed: Federation, server: Tree) -> "ServerPhase":
-        """Return who takes part in the server's phase: all seen clients, with the links among them."""
-        clients = [client for client in fed.clients if server["is_seen"][client]]
+    def server_phase(self, fed: Federation, clients: Sequence[int]) -> "ServerPhase":
+        """Return who takes part in the server's phase, `clients`, with the links among them."""
         seed = seed_for(fed.seed, "server phase")
         answering = sample(len(clients), fraction=self.server_fraction, seed=seed, round=fed.round)
         assert fed.task.client_graph is not None, "the sensors' links are known"
         return ServerPhase(
             clients=tuple(clients),
             answering=answering,
-            links=Links.of(fed.task.client_graph[clients][:, clients]),
+            links=Links.of(fed.task.client_graph[list(clients)][:, list(clients)]),
             generator=torch.Generator().manual_seed(seed_for(fed.seed, "windows", fed.round)),
         )
 
@@ -126,7 +126,8 @@ class Cnfgnn(SplitForecaster):
             {"embeddings": embeddings.detach()[answering], "windows": windows.int().expand(len(answering), -1)},
             clients=[phase.clients[at] for at in answering],
         )
-        gradient = replies.stack("gradient") / len(answering)
+        gradient = replies.stack("gradient") / len(replies)
+        answering = [phase.clients.index(client) for client in replies.clients]
         gradients = torch.autograd.grad(embeddings[answering], list(leaves.values()), gradient, allow_unused=True)
         return self._stepped(network, moments, leaves, gradients)
 
@@ -186,22 +187,25 @@ class Cnfgnn(SplitForecaster):
 
     def split_round(self, fed: Federation, server: Tree) -> Tree:
         """Train both halves together for one pass over the windows."""
-        phase = self.server_phase(fed, server)
+        seen = [client for client in fed.clients if server["is_seen"][client]]
+        phase = self.server_phase(fed, seen)
         network, moments = server["network"], server["moments"]
         for windows in phase.minibatches(int(server["num_windows"]), self.batch_size, self.local_epochs):
             message = {"windows": windows.int()}
-            encodings = fed.call(self.encode_batch, message, clients=phase.clients).stack("encodings")
-            leaves = detached(network) | {"encodings": encodings.detach().requires_grad_()}
+            encoded = fed.call(self.encode_batch, message, clients=phase.clients)
+            if encoded.clients != phase.clients:
+                phase = self.server_phase(fed, encoded.clients)
+            leaves = detached(network) | {"encodings": encoded.stack("encodings").detach().requires_grad_()}
             received = leaves.pop("encodings")
             embeddings = self.graph_network(leaves, received, phase.links)
             replies = fed.call_each(self.decode_batch, {"embeddings": embeddings.detach()}, clients=phase.clients)
-            gradient = replies.stack("gradient")
+            own = [phase.clients.index(client) for client in replies.clients]
             *gradients, back = torch.autograd.grad(
-                embeddings, [*leaves.values(), received], gradient, allow_unused=True
+                embeddings[own], [*leaves.values(), received], replies.stack("gradient"), allow_unused=True
             )
-            mean = [part if part is None else part / len(phase.clients) for part in gradients]
+            mean = [part if part is None else part / len(replies) for part in gradients]
             network, moments = self._stepped(network, moments, leaves, mean)
-            fed.call_each(self.learn_batch, {"gradient": back}, clients=phase.clients)
+            fed.call_each(self.learn_batch, {"gradient": back[own]}, clients=replies.clients)
         return server | {"network": network, "moments": moments}
 
     @client_step(batched=True)

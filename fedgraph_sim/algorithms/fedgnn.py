@@ -66,7 +66,7 @@ class FedGnn(FedAvg):
         messages = {"embedding": [server["embedding"][lacked[client]] for client in participants]}
         fed.call_each(self.receive, messages, clients=participants)
         replies = fed.call(self.train, clients=participants)
-        share = server["client_weights"][list(participants)]
+        share = server["client_weights"][list(replies.clients)]
         return server | {"weights": replies.mean("weights", by=share)}
 
     def gathered(self, server: Tree, replies: Replies) -> Tree:

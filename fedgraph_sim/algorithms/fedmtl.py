@@ -55,7 +55,7 @@ class FedMtl(Forecaster):
         links = neighbours(fed.task.client_graph, len(fed.clients))[list(clients)]
         message = {"sum": weighted_sum(server["weights"], links), "degree": links.sum(dim=1)}
         replies = fed.call_each(self.train, message, clients=clients)
-        return server | {"weights": put(server["weights"], clients, replies.stack("weights"))}
+        return server | {"weights": put(server["weights"], replies.clients, replies.stack("weights"))}
 
     @client_step(batched=True)
     def train(self, client: Client, message: Tree) -> Tree:

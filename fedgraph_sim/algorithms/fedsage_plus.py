@@ -101,7 +101,7 @@ class FedSagePlus(NeighborGeneration, FedSage):
         """Let every participant's generator be judged by all others, and take a step with the sum of the gradients."""
         participants = fed.sample()
         shared = fed.call(self.share, clients=participants).keep()
-        if len(participants) == 1:
+        if len(shared.clients) == 1:
             fed.call(self.improve, clients=participants)
         else:
             fed.call_each(self.improve, fed.call_others(self.judge, shared), clients=participants)

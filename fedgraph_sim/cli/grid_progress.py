@@ -13,9 +13,8 @@ from fedgraph_sim.cli.grid_board import Board, result_of, table_of
 from fedgraph_sim.cli.grid_results import GridResults
 from fedgraph_sim.cli.progress import stop_on_signal
 from fedgraph_sim.cli.run import INTERRUPTED
-from fedgraph_sim.configuration import cache_folder
-from fedgraph_sim.engine.launch import Folders
-from fedgraph_sim.engine.report import RoundReport, Started
+from fedgraph_sim.engine.launch import Folders, cache_folder
+from fedgraph_sim.engine.report import Outcome, RoundReport, Started
 from fedgraph_sim.engine.runners import Plan, run_all
 
 
@@ -60,7 +59,7 @@ def run_missing(results: GridResults, folders: Folders, jobs: int | None) -> End
                 board.started(cell)
             elif isinstance(event, RoundReport):
                 board.advanced(cell)
-            else:
+            elif isinstance(event, Outcome):
                 if event.status == "completed":
                     results.add(cell, event.summary)
                 elif event.status == "failed":

@@ -15,6 +15,12 @@ COMMANDS = {
     "compare": "Show runs beside each other, over their seeds, with a test of the differences.",
     "table": "Tabulate runs by keys of their configuration, for a paper: Markdown, LaTeX, CSV.",
     "reproduce": "Run a paper's experiments and show them beside its published figures.",
+    "submit": "Start a run on a Ray cluster, through its head's dashboard.",
+    "status": "List the runs on a cluster, or show one.",
+    "logs": "Show what a run on a cluster has printed.",
+    "stop": "End a run on a cluster after the round under way.",
+    "fetch": "Bring the folder of a run on a cluster here.",
+    "doctor": "Show what Ray and torch see, and how many clients would fit.",
     "recipes": "List the whole-run files that come with the package, or print one.",
     "algorithms": "List the algorithms, or show the parameters of one.",
     "datasets": "List the data sets, or show the options of one.",
@@ -24,6 +30,7 @@ COMMANDS = {
 }
 _MODULES = dict.fromkeys(("recipes", "algorithms", "datasets", "partitioners", "keys"), "catalog")
 _MODULES |= dict.fromkeys(("report", "compare", "table"), "compare")
+_MODULES |= dict.fromkeys(("status", "logs", "stop", "fetch"), "jobs")
 
 
 class BadInput(click.ClickException):

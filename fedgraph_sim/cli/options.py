@@ -38,13 +38,12 @@ data_dir_option: Decorator = click.option(
     help="Folder with raw data sets that are already there.",
 )
 
-_DATA: list[Decorator] = [
+_WHAT: list[Decorator] = [
     click.argument("file", required=False, type=RunFile()),
     click.option("--dataset", metavar="D", help="Data set; see `fedgraph-sim datasets`.  [default: csbm]"),
     click.option("--clients", metavar="N", type=int, help="Number of clients.  [default: 10]"),
     click.option("--partition", metavar="P", help="Partitioner; see `fedgraph-sim partitioners`.  [default: metis]"),
     click.option("--seed", metavar="S", type=int, help="Seed of split, weights and all draws.  [default: 0]"),
-    data_dir_option,
     click.option(
         "--set",
         "assignments",
@@ -80,8 +79,36 @@ def grid_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+_HOW: list[Decorator] = [
+    click.option("--algorithm", metavar="A", help="Algorithm; see `fedgraph-sim algorithms`.  [default: fedpub]"),
+    click.option("--rounds", metavar="R", type=int, help="Number of rounds.  [default: 100]"),
+    click.option("--name", metavar="NAME", help="Name of the run's folder.  [default: time, algorithm and data set]"),
+    click.option("--force", is_flag=True, help="Replace a run folder that exists."),
+    click.option("--profile", is_flag=True, help="Show at the end where a round's time went."),
+]
+
+job_address_option: Decorator = click.option(
+    "--address",
+    metavar="URL",
+    envvar="RAY_API_SERVER_ADDRESS",
+    show_envvar=True,
+    default="http://127.0.0.1:8265",
+    show_default=True,
+    help="Dashboard of the cluster's head.",
+)
+
+
 def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what decides the clients' data: FILE, --dataset, --clients, --partition, --seed, --data-dir, --set."""
-    for option in reversed(_DATA):
+    """Add what decides the clients' data: FILE, --dataset, --clients, --partition, --seed, --set."""
+    return _with(_WHAT, command)
+
+
+def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add those and what else decides a run: --algorithm, --rounds, --name, --force, --profile."""
+    return _with(_WHAT + _HOW, command)
+
+
+def _with(options: list[Decorator], command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(options):
         command = option(command)
     return command

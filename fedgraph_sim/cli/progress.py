@@ -19,10 +19,11 @@ from fedgraph_sim.engine.federation import Task
 from fedgraph_sim.engine.files import CONFIG_FILE
 from fedgraph_sim.engine.job import Job
 from fedgraph_sim.engine.launch import Run
-from fedgraph_sim.engine.report import Outcome, RoundReport, Started
+from fedgraph_sim.engine.report import Outcome, RolledBack, RoundReport, Started
+from fedgraph_sim.remote.client import RemoteRun
 
 
-def follow(run: Run, *, profile: bool = False) -> Outcome:
+def follow(run: Run | RemoteRun, *, profile: bool = False) -> Outcome:
     """Start `run`, show every round on standard error, and the results on standard output when it has ended.
 
     With `profile` the results say where a round's time went.
@@ -40,10 +41,14 @@ def follow(run: Run, *, profile: bool = False) -> Outcome:
             elif isinstance(event, RoundReport):
                 num_bytes += event.bytes_up + event.bytes_down
                 line = f"{_scores(event, run.job.config.algorithm.metric)}  {human_bytes(num_bytes)} in all"
-                bar.update(task, advance=1, description=line)
+                bar.update(task, completed=event.round, description=line)
                 if not console.is_terminal:
                     text = f"round {event.round}/{run.job.config.num_rounds}  {line}  {event.seconds:.3f} s"
                     console.print(text, soft_wrap=True)
+            elif isinstance(event, RolledBack):
+                num_bytes = event.num_bytes
+                bar.update(task, completed=event.round)
+                console.print(f"{event.reason}; replaced, and back to round {event.round}", soft_wrap=True)
             else:
                 outcome = event
     assert outcome is not None
@@ -53,7 +58,7 @@ def follow(run: Run, *, profile: bool = False) -> Outcome:
     return outcome
 
 
-def announce(run: Run, console: Console) -> None:
+def announce(run: Run | RemoteRun, console: Console) -> None:
     """Say what is about to run, and where."""
     config, info = run.job.config, run.info
     console.print(
@@ -200,7 +205,7 @@ def _number(value: float | None) -> str:
     return "not available" if value is None else f"{value:.4f}"
 
 
-def _device_line(event: Started, run: Run) -> str:
+def _device_line(event: Started, run: Run | RemoteRun) -> str:
     devices = {host.device for host in event.hosts}
     line = f"devices: {', '.join(sorted(devices))}"
     if run.job.config.engine.batched:

@@ -1,20 +1,20 @@
 """``fedgraph-sim run``."""
 
+import os
 import time
 from pathlib import Path
 
 import click
 
-from fedgraph_sim.cli.options import data_options
+from fedgraph_sim.cli.options import data_dir_option, run_options
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
 
 
 @click.command()
-@data_options
-@click.option("--algorithm", metavar="A", help="Algorithm; see `fedgraph-sim algorithms`.  [default: fedpub]")
-@click.option("--rounds", metavar="R", type=int, help="Number of rounds.  [default: 100]")
+@run_options
+@data_dir_option
 @click.option(
     "--out",
     metavar="DIR",
@@ -23,10 +23,20 @@ INTERRUPTED = 130
     show_default=True,
     help="Folder of run folders.",
 )
-@click.option("--name", metavar="NAME", help="Name of the run's folder.  [default: time, algorithm and data set]")
-@click.option("--force", is_flag=True, help="Replace a run folder that exists.")
+@click.option(
+    "--store",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A partition that was made before, perhaps elsewhere: the folder that `fedgraph-sim partition` tells.",
+)
+@click.option(
+    "--resume",
+    metavar="RUN",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Go on with the unfinished run in this folder, from its latest checkpoint.",
+)
+@click.option("--address", metavar="A", help="Ray cluster to join: auto, HOST:PORT or ray://HOST:PORT.")
 @click.option("--inline", is_flag=True, help="Run in this process, without Ray: for a debugger; equal results.")
-@click.option("--profile", is_flag=True, help="Show at the end where a round's time went.")
 @click.pass_context
 def run(
     ctx: click.Context,
@@ -35,6 +45,9 @@ def run(
     assignments: tuple[str, ...],
     data_dir: Path | None,
     out: Path,
+    store: Path | None,
+    resume: Path | None,
+    address: str | None,
     name: str | None,
     force: bool,
     inline: bool,
@@ -45,6 +58,9 @@ def run(
 
     FILE may be recipe:NAME, a file of the package; see `fedgraph-sim recipes`. Without anything: FED-PUB on a graph
     that is generated on the spot, whose communities differ in what their features mean, one for each of 10 clients.
+
+    --resume takes everything from the run's folder, but data, which --data-dir or --store name again. The results are
+    those of a run that was never interrupted; with engine.batched on another number of CPUs up to rounding.
 
     At the end, other runs in --out that differ from it in the algorithm alone are shown beside it.
 
@@ -64,16 +80,40 @@ def run(
     from rich.console import Console
 
     from fedgraph_sim.cli.progress import follow
-    from fedgraph_sim.configuration import cache_folder, load_config
-    from fedgraph_sim.engine.checks import check_run_name
-    from fedgraph_sim.engine.launch import Folders, prepare_run
+    from fedgraph_sim.configuration import load_config
+    from fedgraph_sim.engine.checks import check_resumes, check_run_name
+    from fedgraph_sim.engine.files import CONFIG_FILE
+    from fedgraph_sim.engine.launch import Folders, Run, cache_folder, prepare_run
+    from fedgraph_sim.remote.client import RemoteRun, prepare_remote_run
 
+    if resume is not None:
+        check_resumes(resume, file=file, name=name, force=force, assignments=assignments, **flags)
+        file, out, name = resume / CONFIG_FILE, resume.absolute().parent, resume.absolute().name
     config = load_config(file, flags, assignments)
     name = name or time.strftime(f"%Y%m%d-%H%M%S-{config.label}")
     check_run_name(name)
-    folders = Folders(run=(out / name).absolute(), cache=cache_folder(), data=data_dir and data_dir.absolute())
+    folders = Folders(
+        run=(out.expanduser() / name).absolute(),
+        cache=cache_folder(),
+        data=data_dir and data_dir.absolute(),
+        store=store and store.absolute(),
+    )
+    address = address or os.environ.get("RAY_ADDRESS", "")
     with Console(stderr=True).status("loading the data" if inline else "loading the data, starting Ray"):
-        prepared = prepare_run(config, folders, inline=inline, force=force, started=started)
+        if address.startswith("ray://") and not inline and resume is None:
+            prepared: Run | RemoteRun = prepare_remote_run(
+                config, folders, force=force, started=started, address=address
+            )
+        else:
+            prepared = prepare_run(
+                config,
+                folders,
+                inline=inline,
+                started=started,
+                force=force,
+                resume=resume is not None,
+                address=address,
+            )
     outcome = follow(prepared, profile=profile)
     if outcome.status == "failed":
         ctx.exit(1)

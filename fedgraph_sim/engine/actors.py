@@ -4,7 +4,9 @@ Importing torch takes seconds. Nothing here does so at the top, and a job travel
 Ray does not look into: the coordinator's process starts the hosts before it imports anything, and all import together.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import ray
@@ -18,13 +20,14 @@ if TYPE_CHECKING:
 class HostActor:
     """The body of a client actor: a `ServedHost`, which can only be imported where it is wanted."""
 
-    def __init__(self, job: list[Any], place: int) -> None:
+    def __init__(self, job: list[Any], home: str, place: int) -> None:
         import torch
 
         from fedgraph_sim.engine.host import host_of
         from fedgraph_sim.engine.served_host import ServedHost
 
-        self._host = ServedHost(host_of(ray.get(job[0]), place, use_cuda=bool(ray.get_gpu_ids())))
+        read: Job = ray.get(job[0])
+        self._host = ServedHost(host_of(read, place, use_cuda=bool(ray.get_gpu_ids()), load=partial(_load, home)))
         torch.func.grad(torch.sum)(torch.ones(1))  # loads what the first round would otherwise wait for
 
     def ask(self, method: str, *arguments: Any) -> Any:
@@ -32,18 +35,31 @@ class HostActor:
         return getattr(self._host, method)(*arguments)
 
 
+def _load(home: str, job: "Job", clients: Sequence[int]) -> dict[int, Any]:
+    """Read the clients' data, on the machine `home` if this one does not see the partition store."""
+    from fedgraph_sim.engine.host import load_clients
+
+    if job.store.is_dir():
+        return load_clients(job, clients)
+    there = NodeAffinitySchedulingStrategy(home, soft=False)
+    remote: Any = ray.remote(load_clients)
+    graphs: dict[int, Any] = ray.get(remote.options(num_cpus=0, scheduling_strategy=there).remote(job, clients))
+    return deepcopy(graphs)  # the store's arrays are read-only
+
+
 class CoordinatorActor:
     """The body of the coordinator's actor; it owns the client actors."""
 
     def __init__(self, job: list[Any], num_hosts: int, cpus: float, gpus: float) -> None:
         actor: Any = ray.remote(num_cpus=cpus, num_gpus=gpus)(HostActor)
-        hosts = [actor.remote(job, place) for place in range(num_hosts)]
+        start = partial(actor.remote, job, ray.get_runtime_context().get_node_id())
+        hosts = [start(place) for place in range(num_hosts)]
 
         from fedgraph_sim.engine.coordinator import Coordinator
         from fedgraph_sim.engine.ray_cohort import RayCohort
 
         read: Job = ray.get(job[0])
-        self._cohort = RayCohort(read, hosts)
+        self._cohort = RayCohort(read, hosts, start)
         self._coordinator = Coordinator(read, self._cohort)
 
     def run(self) -> "Iterator[Event]":

@@ -1,5 +1,6 @@
 """What is checked before anything is written or started; each failure is a ConfigError of one sentence."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,20 @@ def check_writable(folder: Path) -> None:
         raise ConfigError(f"cannot write to {folder}: no permission for {parent}; choose another folder")
 
 
+def check_resumes(folder: Path, **given: Any) -> None:
+    """Refuse to go on in a folder that is no unfinished run's, or as another run than it holds."""
+    if changed := [key for key, value in given.items() if value]:
+        raise ConfigError(f"--resume takes all but the data from {folder}; leave out {', '.join(changed)}")
+    if not (folder / CONFIG_FILE).is_file():
+        raise ConfigError(f"--resume {folder}: not a run folder (it has no {CONFIG_FILE})")
+    try:
+        status = json.loads((folder / "summary.json").read_bytes())["status"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    if status == "completed":
+        raise ConfigError(f"--resume {folder}: the run is complete; its results are there")
+
+
 def check_kind(config: RunConfig) -> None:
     """Refuse an algorithm, a partitioner or a protocol that is not for the data set's kind of data."""
     dataset, kind = config.dataset, config.dataset.kind
@@ -96,6 +111,17 @@ def check_protocol(config: RunConfig) -> None:
         raise ConfigError(
             f"evaluation.protocol=global needs a global model, which {algorithm.name} has not; use local-mean"
         )
+
+
+def check_store(config: RunConfig, store: Store[Any]) -> None:
+    """Refuse a partition store that is damaged, or that was made of something else than `config` says."""
+    if not store.is_complete():
+        raise ConfigError(f"--store {store.folder} holds no whole partition; `fedgraph-sim partition` tells its folder")
+    found = (store.info.dataset, store.info.partition, store.info.num_clients)
+    wanted = (config.dataset.name, config.partition.name, config.clients or store.info.num_clients)
+    if found != wanted:
+        shown = [f"{dataset} by {partition} into {count}" for dataset, partition, count in (found, wanted)]
+        raise ConfigError(f"--store {store.folder} holds {shown[0]} clients, but the run asks for {shown[1]}")
 
 
 def check_training(config: RunConfig, store: Store[Any]) -> None:

@@ -3,33 +3,73 @@
 import os
 import socket
 from importlib import import_module
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from fedgraph_sim.engine.placement import Node
 from fedgraph_sim.errors import ConfigError
 
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+NOT_FOUND = (
+    "no token was found in RAY_AUTH_TOKEN, in the file that RAY_AUTH_TOKEN_PATH names, or in ~/.ray/auth_token; "
+    "a cluster with token authentication needs the one from its head (`ray get-auth-token` there)"
+)
 
-def connect() -> list[Node]:
+
+def connect(address: str | None = None, **options: Any) -> list[Node]:
     """Connect this process to Ray and return the machines of its cluster.
 
-    A connection that this process already has is used; else the cluster that RAY_ADDRESS names; else a cluster on this
-    machine alone is started, which ends with the process and listens on the loopback interface only.
+    A connection that this process already has is used; else the cluster at `address` or RAY_ADDRESS; else a cluster on
+    this machine alone is started, which ends with the process and listens on the loopback interface only. `options` are
+    those of ``ray.init`` for a cluster that is there.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    address = os.environ.get("RAY_ADDRESS")
-    if address is None:
-        # Read when Ray is imported: without it a node listens on all interfaces, on Linux even if told 127.0.0.1.
+    address = address or os.environ.get("RAY_ADDRESS")
+    if address is None or urlsplit(_url(address)).hostname in LOOPBACK:
+        # Read when Ray is imported: without it Ray takes 127.0.0.1 for the address to other machines, on Linux, too.
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    if address is None:
+        options = {"include_dashboard": False}
+    else:
+        check_reachable(address)
+        _authenticate(address)
     ray = import_module("ray")
     if not ray.is_initialized():
-        _check_reachable(address)
-        options = {"logging_level": "ERROR", "include_dashboard": False} if address is None else {}
         try:
-            ray.init(address=address or "local", **options)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            reason = str(error).splitlines()[0]
-            raise ConfigError(f"cannot connect to Ray (RAY_ADDRESS={address}): {reason}") from error
+            ray.init(address=address or "local", logging_level="ERROR", **options)
+        except (ConnectionError, RuntimeError, ValueError, ray.exceptions.AuthenticationError) as error:
+            reason = str(error).splitlines()[0].rstrip(".")
+            raise ConfigError(f"cannot connect to Ray at {address}: {reason}") from error
     return [_node(node) for node in ray.nodes() if node["Alive"]]
+
+
+def has_token() -> bool:
+    """Tell whether there is a token where Ray looks for it."""
+    named = os.environ.get("RAY_AUTH_TOKEN_PATH")
+    file = Path(named) if named else Path.home() / ".ray" / "auth_token"
+    return bool(os.environ.get("RAY_AUTH_TOKEN")) or file.is_file()
+
+
+def _authenticate(address: str) -> None:
+    """Let Ray, which must not be imported yet, show the user's token to a cluster that wants one, and to no other.
+
+    Ray itself does so only if RAY_AUTH_MODE says it, and otherwise waits minutes for an answer; where the cluster wants
+    no token, its processes cannot answer those of a user who does.
+    """
+    parts = urlsplit(_url(address))
+    if "RAY_AUTH_MODE" in os.environ or parts.port is None:
+        return
+    grpc = import_module("grpc")
+    harmless = "RayletDriver/ClusterInfo" if address.startswith("ray://") else "NodeInfoGcsService/CheckAlive"
+    try:
+        with grpc.insecure_channel(f"{parts.hostname}:{parts.port}") as channel:
+            channel.unary_unary(f"/ray.rpc.{harmless}")(b"", timeout=10)
+    except grpc.RpcError as error:
+        if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+            if not has_token():
+                raise ConfigError(f"the Ray cluster {address} wants a token, and {NOT_FOUND}") from None
+            os.environ["RAY_AUTH_MODE"] = "token"
 
 
 def this_node() -> Node:
@@ -41,15 +81,25 @@ def this_node() -> Node:
 
 def _node(node: dict[str, Any]) -> Node:
     resources = node["Resources"]
-    return Node(cpus=resources.get("CPU", 0.0), gpus=resources.get("GPU", 0.0), memory=resources.get("memory", 0.0))
+    return Node(
+        id=node["NodeID"],
+        host=node["NodeManagerHostname"],
+        cpus=resources.get("CPU", 0.0),
+        gpus=resources.get("GPU", 0.0),
+        memory=resources.get("memory", 0.0),
+        object_store=resources.get("object_store_memory", 0.0),
+    )
 
 
-def _check_reachable(address: str | None) -> None:
-    """Refuse a HOST:PORT where nobody listens: Ray itself would try for minutes."""
-    host, _, port = (address or "").rpartition(":")
-    if not host or "/" in host or not port.isdigit():
-        return
+def _url(address: str) -> str:
+    return address if "://" in address else f"ray://{address}"
+
+
+def check_reachable(address: str) -> None:
+    """Refuse a host and port where nobody listens: Ray itself would try for minutes, or for ever."""
     try:
-        socket.create_connection((host, int(port)), timeout=10).close()
-    except (OSError, OverflowError) as error:
-        raise ConfigError(f"RAY_ADDRESS={address} does not answer ({error}); start that cluster or unset it") from error
+        parts = urlsplit(_url(address))
+        if parts.hostname and parts.port:
+            socket.create_connection((parts.hostname, parts.port), timeout=10).close()
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"the Ray cluster {address} does not answer ({error}); start it, or give another") from error

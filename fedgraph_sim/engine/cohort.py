@@ -29,8 +29,20 @@ class Cohort(Protocol):
     def spread(self, tree: Tree) -> Spread:
         """Let each place hold `tree` as the row of each of its clients."""
 
+    def hold(self, rows: Tree, clients: Sequence[int]) -> Spread:
+        """Let each place hold the rows of its own among `clients`; every leaf has a leading client axis."""
+
     def states(self) -> dict[int, Tree]:
         """Return every client's state."""
+
+    def restore(self, states: Mapping[int, Tree]) -> None:
+        """Give every client another state."""
+
+    def lost(self) -> str:
+        """Say which places have died, and with them their clients' states; nothing while all are there."""
+
+    def replace_lost(self) -> None:
+        """Start those places again, with their clients in no state."""
 
     def peak_memory(self) -> tuple[int, ...]:
         """Return the largest resident size so far of each process that holds clients, in bytes."""
@@ -47,15 +59,20 @@ class Share:
 
 def shares(call: Call, home: Mapping[int, int]) -> list[Share]:
     """Divide a call among the places that hold its clients, `home` being each client's place."""
-    positions: dict[int, list[int]] = {}
-    for position, client in enumerate(call.clients):
-        positions.setdefault(home[client], []).append(position)
     divided = []
-    for place, own in sorted(positions.items()):
+    for place, own in positions_by_place(call.clients, home).items():
         clients = tuple(call.clients[at] for at in own)
         each = call.each.rows(clients) if isinstance(call.each, Spread) else pick(call.each, own)
         divided.append(Share(place=place, positions=own, call=replace(call, clients=clients, each=each)))
     return divided
+
+
+def positions_by_place(clients: Sequence[int], home: Mapping[int, int]) -> dict[int, list[int]]:
+    """Return, for each place that holds some of `clients`, their positions among them; places in order."""
+    positions: dict[int, list[int]] = {}
+    for position, client in enumerate(clients):
+        positions.setdefault(home[client], []).append(position)
+    return dict(sorted(positions.items()))
 
 
 def homes(places: Sequence[Sequence[int]]) -> dict[int, int]:
@@ -106,6 +123,24 @@ class InlineCohort:
         """Repeat `tree` for each place."""
         parts = [HeldHere(expanded(tree, len(clients))) for clients in self._places]
         return Spread(range(len(self._home)), parts, self._places, apart=self._hosts[0].batched)
+
+    def hold(self, rows: Tree, clients: Sequence[int]) -> Spread:
+        """Divide the rows among the places."""
+        positions = positions_by_place(clients, self._home)
+        parts = [HeldHere(pick(rows, own)) for own in positions.values()]
+        return Spread(clients, parts, list(positions.values()), apart=self._hosts[0].batched)
+
+    def restore(self, states: Mapping[int, Tree]) -> None:
+        """Give every client another state."""
+        for host in self._hosts:
+            host.restore(states)
+
+    def lost(self) -> str:
+        """Return nothing: what dies here ends the run."""
+        return ""
+
+    def replace_lost(self) -> None:
+        """Do nothing."""
 
     def states(self) -> dict[int, Tree]:
         """Return every client's state."""

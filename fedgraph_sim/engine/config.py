@@ -9,6 +9,7 @@ from fedgraph_sim.datasets.link_split import LinkSplit
 from fedgraph_sim.datasets.partitioners.partitioner import Partitioner
 from fedgraph_sim.datasets.split import Split, Splitter
 from fedgraph_sim.engine.algorithm import Algorithm
+from fedgraph_sim.engine.system import SystemConfig
 from fedgraph_sim.seeds import seed_for
 
 Protocol = Literal["local-mean", "local-weighted", "global"]
@@ -42,8 +43,16 @@ class EngineConfig(BaseModel):
     checkpoint_every: int = Field(
         0,
         ge=0,
-        description="rounds between checkpoints, the last round always being one; 0: no checkpoints",
+        description="rounds between checkpoints, from which a run goes on when an actor dies, or with `run --resume`; "
+        "the last round is always one; 0: no checkpoints",
         json_schema_extra={"unit": "rounds"},
+    )
+    step_timeout: float = Field(
+        0,
+        ge=0,
+        description="seconds without an answer after which the clients of an actor are taken to hang, and the run "
+        "ends; 0: never",
+        json_schema_extra={"unit": "s"},
     )
 
     @field_validator("clients_per_actor")
@@ -124,6 +133,7 @@ class RunConfig(BaseModel):
     partition: SerializeAsAny[Partitioner]
     engine: EngineConfig = EngineConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
+    system: SystemConfig = SystemConfig()
 
     @property
     def num_rounds(self) -> int:

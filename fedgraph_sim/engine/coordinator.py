@@ -1,57 +1,43 @@
-"""The coordinator: owns the round loop, the server's state, the ledger and the recorder."""
+"""The coordinator: owns the server's state, the ledger, the recorder and the checkpoints of a run."""
 
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
 
-from fedgraph_sim.engine.checkpoint import save_checkpoint
+from fedgraph_sim.engine.checkpoint import (
+    FOLDER,
+    Checkpoint,
+    SpreadRows,
+    latest_checkpoint,
+    load_checkpoint,
+    run_key,
+    save_checkpoint,
+)
 from fedgraph_sim.engine.cohort import Cohort
 from fedgraph_sim.engine.evaluation import Evaluator
 from fedgraph_sim.engine.federation import Federation, Task
 from fedgraph_sim.engine.job import Job
 from fedgraph_sim.engine.ledger import Ledger
-from fedgraph_sim.engine.matrices import ClientMatrix, partition_matrices
+from fedgraph_sim.engine.matrices import partition_matrices
 from fedgraph_sim.engine.memory import keep_large_blocks, peak_memory
 from fedgraph_sim.engine.recorder import Recorder
-from fedgraph_sim.engine.replies import Replies
-from fedgraph_sim.engine.report import Event, Outcome, RoundReport, Started
-from fedgraph_sim.engine.spread import brought
+from fedgraph_sim.engine.report import Event, Outcome, RolledBack, RoundReport, Started
+from fedgraph_sim.engine.rounds import Finished, Rounds, check_losses
+from fedgraph_sim.engine.spread import Spread
 from fedgraph_sim.engine.summary import best_round, profile, seconds, summarize
-from fedgraph_sim.engine.tree import Tree
+from fedgraph_sim.engine.system import system_of
+from fedgraph_sim.engine.tree import Tree, tree_map
 from fedgraph_sim.errors import RunError
 
-MAX_LOSS = 1e6
-"""A mean loss beyond this is divergence: the right answer's probability is then far below what a float can hold."""
-
-
-SHORT_ROUND = 0.5
-"""Seconds up to which a round is reported only while the next one runs."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Round:
-    """A round whose evaluation may be under way."""
-
-    number: int
-    participants: tuple[int, ...]
-    begin: float
-    seconds_compute: float
-    seconds_server: float
-    bytes_up: int
-    bytes_down: int
-    matrices: Sequence[ClientMatrix]
-    replies: Replies | None
-
-
-_Reported = tuple[RoundReport, Sequence[ClientMatrix]]
+MAX_LOSSES = 3
+"""Times that actors may die between two checkpoints before the run is given up."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,10 +61,10 @@ class Coordinator:
         self._ledger = Ledger()
         self._reports: list[RoundReport] = []
         self._seconds_recorder: list[float] = []
-        self._described = False
+        self._recorder = Recorder(job.folder, self._ledger)
         self._stop = threading.Event()
         config = job.config
-        self._evaluator = Evaluator(config.algorithm, config.evaluation.protocol, store, config.link_split)
+        evaluator = Evaluator(config.algorithm, config.evaluation.protocol, store, config.link_split)
         self._fed = Federation(
             cohort,
             num_clients=self._info.num_clients,
@@ -90,7 +76,10 @@ class Coordinator:
             seed=job.config.seed,
             fraction=job.config.fraction,
             ledger=self._ledger,
+            system=system_of(config.system, sizes=self._info.sizes, seed=config.seed),
         )
+        self._key = run_key(config, job.store)
+        self._rounds = Rounds(config, self._fed, evaluator, self._is_over)
 
     def stop(self) -> None:
         """Ask the run to end after the round that is under way."""
@@ -98,21 +87,13 @@ class Coordinator:
 
     def run(self, *, before: Callable[[], None] = lambda: None) -> Iterator[Event]:
         """Wait for `before`, then run all rounds; the results so far are written and an outcome comes last, always."""
-        recorder = Recorder(self._job.folder, self._ledger)
         ready = time.time()
         ending = _Ending(status="completed")
         try:
             before()
             ready = time.time()
             yield Started(hosts=self._cohort.hosts)
-            for report, matrices in self._rounds():
-                begin = time.perf_counter()
-                recorder.record(report, matrices)
-                if self._best() is report:
-                    recorder.keep_forecast(report)
-                report = self._reports[-1] = report.without_forecast()
-                self._seconds_recorder.append(time.perf_counter() - begin)
-                yield report
+            yield from self._train()
             if len(self._reports) < self._job.config.num_rounds and not self._is_patient_no_more():
                 ending = _Ending(status="interrupted")
         except RunError as error:
@@ -121,98 +102,68 @@ class Coordinator:
             message = f"round {self._fed.round}: {type(error).__name__}: {error}"
             ending = _Ending(status="failed", error=message, details=traceback.format_exc())
         except BaseException:  # a second Ctrl-C ends an inline run here
-            recorder.flush()
+            self._recorder.flush()
             raise
         summary = self._summary(ending, ready)
         try:
-            recorder.close(summary)
+            self._recorder.close(summary)
         except OSError as error:
             message = f"cannot write the results to {self._job.folder}: {error.strerror}"
             ending = _Ending(status="failed", error=message)
         yield Outcome(status=ending.status, summary=summary, error=ending.error, details=ending.details)
 
-    def _rounds(self) -> Iterator[_Reported]:
-        """Run the rounds; where they are short, one is reported while the clients are busy with the next."""
-        config, fed = self._job.config, self._fed
-        server = config.algorithm.setup(fed)
-        fed.settle()
-        waiting: _Round | None = None
-        for number in range(1, config.num_rounds + 1):
-            if self._stop.is_set() or self._is_patient_no_more():
-                break
-            begin = time.perf_counter()
+    def _train(self) -> Iterator[Event]:
+        """Run the rounds; where actors die, go back to the latest checkpoint and run on with others in their place."""
+        path, lost, losses = self._job.resume, "", 0
+        while True:
             try:
-                server, current = self._begin_round(number, server)
-            except Exception:
-                if waiting is not None:
-                    with suppress(RunError):  # the evaluation under way came before what failed
-                        fed.settle()
-                    yield from self._report(waiting, end=begin)
-                raise
-            if waiting is not None:
-                yield from self._report(waiting, end=begin)
-            waiting = current
-            every = config.engine.checkpoint_every
-            due = every > 0 and (number % every == 0 or number == config.num_rounds)
-            if due or config.evaluation.patience or time.perf_counter() - begin > SHORT_ROUND:
-                yield from self._report(waiting)
-                waiting = None
-            if due:
-                folder = self._job.folder / "checkpoints"
-                save_checkpoint(folder, round=number, server=brought(server), clients=self._cohort.states())
-        if waiting is not None:
-            yield from self._report(waiting)
+                server, after = self._start(path, again=losses > 0)
+                if lost:
+                    yield RolledBack(round=after, reason=lost, num_bytes=self._num_bytes())
+                for finished in self._rounds.run(server, after=after):
+                    yield self._recorded(finished)
+                    check_losses(finished.report)
+                    if finished.checkpoint is not None:
+                        self._save(finished.report.round, finished.checkpoint)
+                        losses = 0
+                return
+            except Exception as error:
+                lost, losses = self._cohort.lost(), losses + 1
+                if not lost:
+                    raise
+                if not self._job.config.engine.checkpoint_every:
+                    raise RunError(f"{self._where()}: {lost}; with engine.checkpoint_every it would go on") from error
+                if losses > MAX_LOSSES:
+                    raise RunError(f"{self._where()}: {lost}, for the {losses}th time since a checkpoint") from error
+            self._cohort.replace_lost()
+            path = latest_checkpoint(self._job.folder / FOLDER)
 
-    def _begin_round(self, number: int, server: Tree) -> tuple[Tree, _Round]:
-        """Train, and ask for the evaluation without waiting for it."""
-        config, fed, ledger = self._job.config, self._fed, self._ledger
-        up, down = ledger.total("up", "train"), ledger.total("down", "train")
-        begin, begin_thread = time.perf_counter(), time.thread_time()
-        fed.begin(round=number, kind="train")
-        participants = fed.sample()
-        server = config.algorithm.round(fed, server)
-        seconds_server = time.thread_time() - begin_thread
-        seconds_compute = fed.settle().get("train", 0.0)
-        bytes_up, bytes_down = ledger.total("up", "train") - up, ledger.total("down", "train") - down
-        fed.begin(round=number, kind="eval")
-        evaluated = number % config.evaluation.every == 0 or number == config.num_rounds
-        return server, _Round(
-            number=number,
-            participants=participants,
-            begin=begin,
-            seconds_compute=seconds_compute,
-            seconds_server=seconds_server,
-            bytes_up=bytes_up,
-            bytes_down=bytes_down,
-            matrices=self._matrices() if evaluated else (),
-            replies=self._evaluator.begin(fed, server) if evaluated else None,
-        )
+    def _where(self) -> str:
+        return f"round {self._fed.round}" if self._fed.round else "set-up"
 
-    def _report(self, waiting: _Round, *, end: float | None = None) -> Iterator[_Reported]:
-        """Wait for the evaluation and report the round, which lasted until `end`, or until now."""
-        evaluation, seconds_evaluation = None, 0.0
-        if end is None:
-            self._fed.settle()
-        if waiting.replies is not None:
-            evaluation = self._evaluator.finish(waiting.replies)
-            seconds_evaluation = waiting.replies.receipt()().seconds
-        seconds = (time.perf_counter() if end is None else end) - waiting.begin
-        known = waiting.seconds_compute + waiting.seconds_server + seconds_evaluation
-        report = RoundReport(
-            round=waiting.number,
-            participants=waiting.participants,
-            seconds=seconds,
-            seconds_compute=waiting.seconds_compute,
-            seconds_transport=max(0.0, seconds - known),
-            seconds_server=waiting.seconds_server,
-            seconds_evaluation=seconds_evaluation,
-            bytes_up=waiting.bytes_up,
-            bytes_down=waiting.bytes_down,
-            evaluation=evaluation,
-        )
-        self._reports.append(report)
-        yield report, waiting.matrices
-        self._check_losses(report)
+    def _num_bytes(self) -> int:
+        return self._ledger.total("up", "train") + self._ledger.total("down", "train")
+
+    def _start(self, path: Path | None, *, again: bool) -> tuple[Tree, int]:
+        """Return the server's state to go on from, and its round; nothing else than it is left of an earlier try."""
+        if path is None and not again:
+            return self._rounds.set_up(), 0
+        nothing = Checkpoint(round=-1, server=None, public=None, clients={client: {} for client in self._fed.clients})
+        checkpoint = nothing if path is None else load_checkpoint(path, key=self._key)
+        self._reports = self._recorder.restore(checkpoint.round, checkpoint.forecast)
+        self._cohort.restore(checkpoint.clients)
+        self._fed.restore(checkpoint.public, checkpoint.matrices)
+        if path is None:
+            return self._rounds.set_up(), 0
+
+        def held(leaf: Any) -> Any:
+            return self._cohort.hold(leaf.rows, leaf.clients) if isinstance(leaf, SpreadRows) else leaf
+
+        return tree_map(held, checkpoint.server), checkpoint.round
+
+    def _is_over(self) -> bool:
+        """Tell whether no other round shall begin, however many there might be."""
+        return self._stop.is_set() or self._is_patient_no_more()
 
     def _is_patient_no_more(self) -> bool:
         """Tell whether the rounds since the best validation are as many as the user wants to wait."""
@@ -226,28 +177,31 @@ class Coordinator:
         evaluated = [report for report in self._reports if report.evaluation is not None]
         return best_round(evaluated, f"val_{self._job.config.algorithm.metric}")
 
-    def _matrices(self) -> Sequence[ClientMatrix]:
-        """Return what the algorithm recorded in an evaluated round; the first time the partition's own come before."""
-        recorded = self._fed.take_matrices()
-        if not recorded:
-            return ()
-        described, self._described = self._described, True
-        return recorded if described else [*partition_matrices(self._info), *recorded]
+    def _recorded(self, finished: Finished) -> RoundReport:
+        begin = time.perf_counter()
+        matrices = finished.matrices
+        if matrices and not self._recorder.has_matrices:
+            matrices = [*partition_matrices(self._info), *matrices]
+        self._reports.append(finished.report)
+        self._recorder.record(finished.report, finished.participants, matrices)
+        if self._best() is finished.report:
+            self._recorder.keep_forecast(finished.report)
+        report = self._reports[-1] = finished.report.without_forecast()
+        self._seconds_recorder.append(time.perf_counter() - begin)
+        return report
 
-    def _check_losses(self, report: RoundReport) -> None:
-        evaluation = report.evaluation
-        if evaluation is None:
-            return
-        for name, values in evaluation.values.items():
-            counted = evaluation.counts[name] > 0
-            limit = MAX_LOSS if name.endswith("_loss") else np.finfo(np.float64).max
-            bad = counted & ~(np.abs(values) <= limit)
-            if bad.any():
-                where = int(np.flatnonzero(bad)[0])
-                who = f"client {evaluation.clients[where]}" if evaluation.clients else "the server's model"
-                raise RunError(
-                    f"training diverged: {who}, round {report.round}, {name} is {values[where]:.3g}; lower algorithm.lr"
-                )
+    def _save(self, round: int, server: Tree) -> None:
+        """Write a checkpoint, and before it the tables up to its round."""
+        self._recorder.flush()
+        checkpoint = Checkpoint(
+            round=round,
+            server=tree_map(_in_rows, server),
+            public=self._fed.published,
+            clients=self._cohort.states(),
+            matrices=self._fed.waiting_matrices,
+            forecast=self._recorder.forecast,
+        )
+        save_checkpoint(self._job.folder / FOLDER, checkpoint, key=self._key)
 
     def _summary(self, ending: _Ending, ready: float) -> dict[str, Any]:
         status = {"status": ending.status} | ({"error": ending.error} if ending.error else {})
@@ -259,3 +213,7 @@ class Coordinator:
             | {"padding": [round(host.padding, 4) for host in self._cohort.hosts]}
             | {"peak_memory": {"coordinator": peak_memory(), "actors": list(self._cohort.peak_memory())}}
         )
+
+
+def _in_rows(leaf: Any) -> Any:
+    return SpreadRows(leaf.clients, leaf.tree()) if isinstance(leaf, Spread) else leaf

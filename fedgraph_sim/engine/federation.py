@@ -12,10 +12,12 @@ from torch import Tensor
 
 from fedgraph_sim.engine.algorithm import ClientStep
 from fedgraph_sim.engine.call import Call
+from fedgraph_sim.engine.client_axis import pick
 from fedgraph_sim.engine.ledger import SERVER, Ledger, num_bytes
 from fedgraph_sim.engine.matrices import ClientMatrix
 from fedgraph_sim.engine.replies import Receipt, Replies
 from fedgraph_sim.engine.spread import Spread
+from fedgraph_sim.engine.system import System
 from fedgraph_sim.engine.tree import Tree, leaves
 from fedgraph_sim.seeds import seed_for
 
@@ -55,14 +57,25 @@ class Federation:
     """
 
     def __init__(
-        self, runner: Runner, *, num_clients: int, task: Task, seed: int, fraction: float = 1.0, ledger: Ledger
+        self,
+        runner: Runner,
+        *,
+        num_clients: int,
+        task: Task,
+        seed: int,
+        fraction: float = 1.0,
+        ledger: Ledger,
+        system: System | None = None,
     ) -> None:
         self.clients = tuple(range(num_clients))
         self.task = task
         self.seed = seed
         self.fraction = fraction
         self.ledger = ledger
+        self.system = system
         self._runner = runner
+        self.published: Tree = None
+        """What clients see now, for checkpoints."""
         self._unsettled: list[tuple[str, Callable[[], float]]] = []
         self._matrices: dict[str, ClientMatrix] = {}
         self.begin(round=0, kind="setup")
@@ -72,6 +85,8 @@ class Federation:
         self.round = round
         self._kind = kind
         self._num_calls = 0
+        if self.system is not None and kind == "train":
+            self.system.begin(round=round)
 
     def settle(self) -> dict[str, float]:
         """Wait for all calls so far and enter them into the ledger; return the seconds of their steps by kind."""
@@ -94,6 +109,7 @@ class Federation:
         receivers = np.array(self.clients if clients is None else clients, np.int64)
         sizes = np.full(len(receivers), num_bytes(_checked(tree, "publish")), np.int64)
         self._numbered("publish")(sender=SERVER, receiver=receivers, num_bytes=sizes)
+        self.published = tree
         self._runner.publish(tree)
 
     def record(self, name: str, matrix: Tensor, *, clients: Sequence[int]) -> None:
@@ -103,6 +119,20 @@ class Federation:
         """
         values = matrix.numpy(force=True).astype(np.float32)
         self._matrices[name] = ClientMatrix(name=name, round=self.round, clients=tuple(clients), values=values)
+
+    def restore(self, public: Tree, matrices: Sequence[ClientMatrix]) -> None:
+        """Go back to what was published and recorded at a checkpoint; the coordinator does this, algorithms do not."""
+        self.begin(round=0, kind="setup")
+        self._unsettled = []
+        self._matrices = {matrix.name: matrix for matrix in matrices}
+        self.published = public
+        if public is not None:
+            self._runner.publish(public)
+
+    @property
+    def waiting_matrices(self) -> list[ClientMatrix]:
+        """What was recorded and not yet taken."""
+        return list(self._matrices.values())
 
     def take_matrices(self) -> list[ClientMatrix]:
         """Return what was recorded since the last time; the coordinator does this, algorithms do not."""
@@ -114,11 +144,15 @@ class Federation:
     ) -> Replies:
         """Send one message to each client (default: all), run `step` there and return the replies.
 
+        Replies may be fewer: where the configuration says so, clients drop out of a round. What goes to all, sampled or
+        not, reaches all.
+
         With `sparse` each tensor, in both directions, counts as its non-zero values and their positions in the ledger
         where that is less.
         """
         asked = self.clients if clients is None else tuple(clients)
-        return self._deliver(step, asked, shared=_checked(message, step.__name__), sparse=sparse)
+        everyone = clients is None
+        return self._deliver(step, asked, everyone, shared=_checked(message, step.__name__), sparse=sparse)
 
     def call_each(
         self, step: ClientStep, messages: Tree | Spread, *, clients: Sequence[int] | None = None, sparse: bool = False
@@ -134,7 +168,7 @@ class Federation:
                 assert len(leaf) == len(asked), (
                     f"{step.__name__}: {path} has {len(leaf)} parts for {len(asked)} clients"
                 )
-        return self._deliver(step, asked, each=messages, sparse=sparse)
+        return self._deliver(step, asked, clients is None, each=messages, sparse=sparse)
 
     def call_others(self, step: ClientStep, rows: Spread) -> Spread:
         """Send each client's row to every other client of `rows`, run `step` there for each, and add the replies up.
@@ -147,7 +181,7 @@ class Federation:
         for client, row in rows.each_row().items():
             others = tuple(other for other in rows.clients if other != client)
             assert others, f"{step.__name__}: there is no other client than {client}"
-            sums[client] = self._deliver(step, others, shared=row).keep().total(at=row)
+            sums[client] = self._deliver(step, others, False, shared=row).keep().total(at=row)
         return rows.with_rows(sums)
 
     def spread(self, tree: Tree) -> Spread:
@@ -160,14 +194,22 @@ class Federation:
         self._num_calls += 1
         return partial(self.ledger.add, round=self.round, call=number, step=step, kind=self._kind)
 
-    def _deliver(self, step: ClientStep, clients: tuple[int, ...], **messages: Any) -> Replies:
+    def _deliver(self, step: ClientStep, clients: tuple[int, ...], everyone: bool, **messages: Any) -> Replies:
+        system = self.system if self._kind == "train" and not everyone else None
+        if system is not None:
+            asked, clients = clients, system.present(clients)
+            if not isinstance(messages.get("each"), Spread | None):
+                messages["each"] = pick(messages["each"], [asked.index(client) for client in clients])
         seed = seed_for(self.seed, step.__name__, self.round, self._num_calls)
         enter = self._numbered(step.__name__)
         call = Call(step=step.__name__, round=self.round, seed=seed, clients=clients, **messages)
         replies = self._runner.run(call)
         settle = partial(_settle, enter, np.array(clients, np.int64), replies.receipt())
         self._unsettled.append((self._kind, settle))
-        return replies
+        if system is None:
+            return replies
+        known = replies.receipt()()
+        return replies.only(system.in_time(clients, known.num_bytes_asked, known.num_bytes))
 
 
 def _settle(enter: Callable[..., None], clients: Any, receipt: Callable[[], Receipt]) -> float:

@@ -1,10 +1,12 @@
 """A host: some clients in one process. Under Ray it is an actor; inline it is a plain object."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from fedgraph_sim.engine.algorithm import Algorithm, is_batched
 from fedgraph_sim.engine.arrays import to_device
@@ -15,7 +17,7 @@ from fedgraph_sim.engine.client_data import ClientData, client_data
 from fedgraph_sim.engine.group import Group
 from fedgraph_sim.engine.job import Job
 from fedgraph_sim.engine.memory import keep_large_blocks
-from fedgraph_sim.engine.tree import Tree
+from fedgraph_sim.engine.tree import Tree, tree_map
 from fedgraph_sim.seeds import keys_for
 
 
@@ -77,16 +79,34 @@ class ClientHost:
         for group in self._groups:
             group.public = to_device(tree, group.device)
 
+    def restore(self, states: Mapping[int, Tree]) -> None:
+        """Give clients other states, each a copy: a step may edit its own state, and `states` may be read-only."""
+        for group in self._groups:
+            for client, at in group.position.items():
+                state = tree_map(Tensor.clone, to_device(states[client], group.device))
+                group.states.set_one(at, state)
+
     def states(self) -> dict[int, Tree]:
         """Return the state of each client."""
         return {client: group.states.one(at) for group in self._groups for client, at in group.position.items()}
 
 
-def host_of(job: Job, place: int, *, use_cuda: bool) -> ClientHost:
-    """Load the clients of one place of the job, and no others, from its partition store."""
+def load_clients(job: Job, clients: Sequence[int]) -> dict[int, Any]:
+    """Read the data of some clients, and no others, from the job's store."""
+    return job.open_store().load(clients)
+
+
+def host_of(
+    job: Job,
+    place: int,
+    *,
+    use_cuda: bool,
+    load: Callable[[Job, Sequence[int]], dict[int, Any]] = load_clients,
+) -> ClientHost:
+    """Return a host of the clients of one place of the job."""
     keep_large_blocks()
     torch.set_num_threads(job.num_threads)
     device = torch.device("cuda" if use_cuda and torch.cuda.is_available() else "cpu")
-    parts = job.open_store().load(job.placement.actors[place])
+    parts = load(job, job.placement.actors[place])
     data = {client: client_data(part, device, job.config.link_split) for client, part in parts.items()}
     return ClientHost(job.config.algorithm, data, batched=job.config.engine.batched)

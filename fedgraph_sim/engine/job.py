@@ -14,7 +14,8 @@ class Job:
     """One run, partitioned and placed. Paths are absolute.
 
     `started` is the epoch second at which the user's command began, `seconds_partition` the time that loading and
-    partitioning took; `inline` means that the placement's actors are plain hosts in the coordinator's process.
+    partitioning took; `inline` means that the placement's actors are plain hosts in the coordinator's process;
+    `resume` is the checkpoint to go on from.
     """
 
     config: RunConfig
@@ -24,6 +25,7 @@ class Job:
     started: float
     seconds_partition: float
     inline: bool
+    resume: Path | None = None
 
     def open_store(self) -> Store[Any]:
         """Return the store of the clients' data."""

@@ -1,6 +1,7 @@
 """From a configuration to a run: everything that can be wrong is found before anything is written or started."""
 
 import json
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import platformdirs
 import tomli_w
 
 from fedgraph_sim.datasets.partitioners.whole import Whole
@@ -17,27 +19,41 @@ from fedgraph_sim.engine.checks import (
     check_kind,
     check_protocol,
     check_run_folder,
+    check_store,
     check_training,
 )
 from fedgraph_sim.engine.config import RunConfig
 from fedgraph_sim.engine.files import CONFIG_FILE, PARTITION_FILE, write_text
 from fedgraph_sim.engine.job import Job
 from fedgraph_sim.engine.placement import Node, Placement, place, this_machine
-from fedgraph_sim.engine.report import Event, Outcome, RoundReport
+from fedgraph_sim.engine.report import Event, Outcome, RolledBack, RoundReport
 from fedgraph_sim.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)
 class Folders:
-    """Where a run finds and leaves files; all absolute. `data` holds raw data sets, if the user has them."""
+    """Where a run finds and leaves files; all absolute.
+
+    `data` holds raw data sets, if the user has them; `store` is a partition that was made before, perhaps elsewhere.
+    """
 
     run: Path
     cache: Path
     data: Path | None
+    store: Path | None = None
+
+
+def cache_folder() -> Path:
+    """Return where partitions and downloads are kept: FEDGRAPH_CACHE, or the user's cache folder."""
+    return Path(os.environ.get("FEDGRAPH_CACHE") or platformdirs.user_cache_dir("fedgraph-sim")).absolute()
 
 
 def load_partition(config: RunConfig, folders: Folders) -> tuple[Store[Any], bool]:
     """Return the store of the configured partition, made now if need be, and whether it was there already."""
+    if folders.store is not None:
+        store = config.dataset.kind.store(folders.store)
+        check_store(config, store)
+        return store, True
     return prepare(
         config.dataset,
         config.split,
@@ -49,22 +65,33 @@ def load_partition(config: RunConfig, folders: Folders) -> tuple[Store[Any], boo
     )
 
 
-def prepare_run(config: RunConfig, folders: Folders, *, inline: bool, force: bool, started: float) -> "Run":
+def prepare_run(
+    config: RunConfig,
+    folders: Folders,
+    *,
+    inline: bool,
+    started: float,
+    force: bool = False,
+    resume: bool = False,
+    address: str | None = None,
+) -> "Run":
     """Check everything, load and partition the data, connect to Ray unless `inline`, and decide the placement.
 
-    `started` is the epoch second at which the user's command began.
+    `started` is the epoch second at which the user's command began, `address` that of a Ray cluster to join.
+    With `resume` the run's folder is that of an unfinished run, which goes on from its latest checkpoint.
 
     Raises:
         ConfigError: for whatever the user can mend; the run's folder has not been touched then.
     """
-    check_run_folder(folders.run, force=force)
+    if not resume:
+        check_run_folder(folders.run, force=force)
     check_kind(config)
     check_protocol(config)
     config = as_run(config)
     with ThreadPoolExecutor(1) as pool:
         # The data are read and partitioned while Ray's own processes start.
         timed = pool.submit(_timed_partition, config, folders)
-        nodes = [this_machine()] if inline else _connect()
+        nodes = [this_machine()] if inline else _connect(address)
         store, seconds_partition = timed.result()
     check_training(config, store)
     job = Job(
@@ -75,8 +102,10 @@ def prepare_run(config: RunConfig, folders: Folders, *, inline: bool, force: boo
         started=started,
         seconds_partition=seconds_partition,
         inline=inline,
+        resume=_checkpoint(folders.run, config, store.folder) if resume else None,
     )
-    _make_folder(job, force=force)
+    if not resume:
+        _make_folder(job, force=force)
     return Run(job, store.info)
 
 
@@ -129,6 +158,8 @@ class Run:
                 yield event
                 if isinstance(event, RoundReport):
                     reports.append(event)
+                elif isinstance(event, RolledBack):
+                    del reports[event.round :]
         except RayActorError as error:
             yield self._without_coordinator(reports, str(error))
         finally:
@@ -137,9 +168,16 @@ class Run:
 
     def _without_coordinator(self, reports: list[RoundReport], details: str) -> Outcome:
         """Return the outcome of a run whose coordinator died, from what it had told, and write its summary."""
+        from fedgraph_sim.engine.checkpoint import FOLDER, latest_checkpoint
         from fedgraph_sim.engine.summary import summary_of_reports
 
-        error = f"the coordinator died after round {len(reports)}; the tables are as of a few seconds before"
+        kept = latest_checkpoint(self.job.folder / FOLDER)
+        what = (
+            f"`fedgraph-sim run --resume {self.job.folder}` goes on from {kept.name}"
+            if kept is not None
+            else ("the tables are as of a few seconds before; with engine.checkpoint_every the run could go on")
+        )
+        error = f"the coordinator died after round {len(reports)}; {what}"
         summary = summary_of_reports(self.job, self.info, reports, error=error)
         write_text(self.job.folder / "summary.json", json.dumps(summary, indent=2) + "\n")
         return Outcome(status="failed", summary=summary, error=error, details=details)
@@ -153,6 +191,17 @@ def as_run(config: RunConfig) -> RunConfig:
 def config_toml(config: RunConfig) -> str:
     """Return the resolved configuration as TOML: the file that repeats the run."""
     return tomli_w.dumps(config.model_dump(mode="json", exclude_none=True))
+
+
+def _checkpoint(folder: Path, config: RunConfig, store: Path) -> Path:
+    """Return the latest checkpoint in a run's folder, read and found good."""
+    from fedgraph_sim.engine.checkpoint import FOLDER, latest_checkpoint, load_checkpoint, run_key
+
+    path = latest_checkpoint(folder / FOLDER)
+    if path is None:
+        raise ConfigError(f"{folder} has no checkpoint to go on from; engine.checkpoint_every makes a run write them")
+    load_checkpoint(path, key=run_key(config, store))
+    return path
 
 
 def _make_folder(job: Job, *, force: bool) -> None:
@@ -172,10 +221,10 @@ def _timed_partition(config: RunConfig, folders: Folders) -> tuple[Store[Any], f
     return store, time.perf_counter() - begin
 
 
-def _connect() -> list[Node]:
+def _connect(address: str | None) -> list[Node]:
     from fedgraph_sim.engine.cluster import connect
 
-    return connect()
+    return connect(address)
 
 
 def _placement(info: StoreInfo, config: RunConfig, nodes: list[Node]) -> Placement:

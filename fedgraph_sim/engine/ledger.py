@@ -1,5 +1,6 @@
 """The ledger: what the parties would have sent to each other, to the byte."""
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,9 @@ from fedgraph_sim.engine.tree import Tree
 SERVER = -1
 """The server's number in the columns `sender` and `receiver`."""
 
+
+NAMES = ("step", "kind")
+"""Columns of text."""
 
 POSITION = 4
 """Bytes of the position, an int32, that goes with each non-zero value of a tensor that is sent sparse."""
@@ -93,6 +97,29 @@ class Ledger:
     def total(self, direction: str, *kinds: str) -> int:
         """Return the bytes sent ``"up"`` to the server or ``"down"`` to the clients by messages of these kinds."""
         return sum(self._totals.get((kind, direction), 0) for kind in kinds)
+
+    def restore(self, table: pa.Table) -> None:
+        """Take over the rows of a ledger's table, for whatever is here."""
+        self._entries.clear()
+        self._totals.clear()
+        if not table.num_rows:
+            return
+        columns = {name: np.asarray(table[name].combine_chunks()) for name in table.column_names if name not in NAMES}
+        columns |= {name: np.asarray(table[name].combine_chunks().dictionary_decode()) for name in NAMES}
+        down = columns["sender"] == SERVER
+        same = [columns[name][1:] == columns[name][:-1] for name in ("round", "call", "step", "kind")]
+        breaks = np.flatnonzero(~np.logical_and.reduce([*same, down[1:] == down[:-1]])) + 1
+        for begin, end in pairwise([0, *breaks.tolist(), table.num_rows]):
+            ends = {name: columns[name][begin:end].astype(np.int64) for name in ("sender", "receiver")}
+            self.add(
+                round=int(columns["round"][begin]),
+                call=int(columns["call"][begin]),
+                step=str(columns["step"][begin]),
+                kind=str(columns["kind"][begin]),
+                sender=SERVER if down[begin] else ends["sender"],
+                receiver=ends["receiver"] if down[begin] else SERVER,
+                num_bytes=columns["bytes"][begin:end],
+            )
 
     def table(self) -> pa.Table:
         """Return all rows: round, call, step, kind, sender, receiver, bytes."""

@@ -16,11 +16,17 @@ MEMORY_PER_ACTOR = 400 * 2**20
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """What one machine of the cluster has: CPUs, GPUs, and memory in bytes."""
+    """What one machine of the cluster has: CPUs, GPUs, and in bytes its memory and the object store beside it.
+
+    `id` and `host` are Ray's number and the name of the machine; both empty where there is no Ray.
+    """
 
     cpus: float
     gpus: float
     memory: float
+    object_store: float = 0
+    id: str = ""
+    host: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +95,8 @@ def pack(sizes: Sequence[int], num_actors: int) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(sorted(clients)) for clients in actors if clients)
 
 
-def _actors_that_fit(num_clients: int, engine: EngineConfig, nodes: Sequence[Node]) -> tuple[int, str]:
+def capacity(engine: EngineConfig, nodes: Sequence[Node]) -> tuple[int, str]:
+    """Return how many actors fit on `nodes`, at least one, and what limits them: "memory", "CPUs" or "GPUs"."""
     cpus = 1.0 if engine.cpus_per_client == "auto" else engine.cpus_per_client
     gpus = 0.0 if engine.gpus_per_client == "auto" else engine.gpus_per_client
     slots = {
@@ -98,9 +105,14 @@ def _actors_that_fit(num_clients: int, engine: EngineConfig, nodes: Sequence[Nod
         "GPUs": [_slots("GPU", gpus, node) for node in nodes],
     }
     limit = max(1, sum(map(min, zip(*slots.values(), strict=True))))
+    return limit, min(slots, key=lambda resource: sum(slots[resource]))
+
+
+def _actors_that_fit(num_clients: int, engine: EngineConfig, nodes: Sequence[Node]) -> tuple[int, str]:
+    limit, scarce = capacity(engine, nodes)
     if num_clients <= limit:
         return num_clients, "one client per actor fits"
-    return limit, f"as many actors as the {min(slots, key=lambda resource: sum(slots[resource]))} take"
+    return limit, f"as many actors as the {scarce} take"
 
 
 def _amount(kind: str, node: Node) -> float:

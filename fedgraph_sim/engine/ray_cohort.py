@@ -1,6 +1,7 @@
 """Clients in actors, as the coordinator sees them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, cached_property, partial
 from itertools import count
@@ -8,12 +9,13 @@ from typing import Any
 from weakref import finalize
 
 import ray
-from ray.exceptions import GetTimeoutError, RayActorError
+from ray.exceptions import GetTimeoutError, ObjectLostError, RayActorError
 from torch import Tensor
 
 from fedgraph_sim.engine.arrays import to_arrays, to_tensors
 from fedgraph_sim.engine.call import Call, StepFailure
-from fedgraph_sim.engine.cohort import homes, shares
+from fedgraph_sim.engine.client_axis import pick
+from fedgraph_sim.engine.cohort import homes, positions_by_place, shares
 from fedgraph_sim.engine.host import HostInfo
 from fedgraph_sim.engine.job import Job
 from fedgraph_sim.engine.replies import Receipt, Replies
@@ -26,14 +28,25 @@ START_TIMEOUT = 300.0
 """Seconds after which actors that have not started are taken for stuck."""
 
 
-class RemoteHost:
-    """A host in an actor; `clients` are those that live there."""
+PROBE_TIMEOUT = 5.0
+"""Seconds in which an actor that has died is known to have."""
 
-    def __init__(self, actor: Any, clients: Sequence[int]) -> None:
+
+class RemoteHost:
+    """A host in an actor; `clients` are those that live there, `lost` says why it is gone.
+
+    With a `timeout` in seconds, an answer that does not come ends the run.
+    """
+
+    def __init__(self, actor: Any, clients: Sequence[int], timeout: float | None) -> None:
         self.actor = actor
         self.clients = clients
+        self.lost = ""
         self.numbers = count()
         self.released: list[int] = []
+        self._timeout = timeout
+        self._steps: dict[str, Any] = {}
+        self._round = 0
 
     def ask(self, method: str, *arguments: Any) -> Any:
         """Return a reference to what a method of `ServedHost` will return; the host does what it is asked in order."""
@@ -52,7 +65,11 @@ class RemoteHost:
         self.released.clear()
         message = self.argument(shared)
         answer = self.ask("run", number, replace(call, shared=None, each=each), message, released)
-        return There(self, number, cache(partial(self.get, answer, when=f"round {call.round}, step {call.step}")))
+        when = f"round {call.round}, step {call.step}"
+        if call.round != self._round:
+            self._round, self._steps = call.round, {}
+        self._steps[when] = answer
+        return There(self, number, cache(partial(self.get, answer, when=when)))
 
     def argument(self, value: Any) -> Any:
         """Return what stands for `value` when this host is asked for something with it."""
@@ -63,10 +80,19 @@ class RemoteHost:
     def get(self, reference: Any, *, when: str) -> Any:
         """Wait for what `reference` refers to."""
         try:
-            return ray.get(reference)
-        except RayActorError as error:
-            held = ", ".join(map(str, self.clients))
-            raise RunError(f"{when}: the actor that holds clients {held} died", str(error)) from None
+            return ray.get(reference, timeout=self._timeout)
+        except GetTimeoutError:
+            hung = (step for step, answer in self._steps.items() if not ray.wait([answer], timeout=0)[0])
+            raise RunError(
+                f"{next(hung, when)}: {self} gave no answer within engine.step_timeout={self._timeout:g} s; raise it "
+                "if steps may take that long"
+            ) from None
+        except (RayActorError, ObjectLostError) as error:
+            self.lost = self.lost or str(error)
+            raise RunError(f"{when}: {self} died", str(error)) from None
+
+    def __str__(self) -> str:
+        return f"the actor that holds clients {', '.join(map(str, self.clients))}"
 
 
 class There:
@@ -134,12 +160,19 @@ class HeldThere:
 
 
 class RayCohort:
-    """Clients in actors: one remote call per actor and step, replies in the order asked, whoever answers first."""
+    """Clients in actors: one remote call per actor and step, replies in the order asked, whoever answers first.
 
-    def __init__(self, job: Job, actors: Sequence[Any]) -> None:
+    `start` starts the actor of a place once more.
+    """
+
+    def __init__(self, job: Job, actors: Sequence[Any], start: Callable[[int], Any]) -> None:
         self._places = job.placement.actors
         self._home = homes(self._places)
-        self._hosts = [RemoteHost(actor, clients) for actor, clients in zip(actors, self._places, strict=True)]
+        self._start = start
+        self._timeout = job.config.engine.step_timeout or None
+        self._hosts = [
+            RemoteHost(actor, clients, self._timeout) for actor, clients in zip(actors, self._places, strict=True)
+        ]
         self.hosts: tuple[HostInfo, ...] = ()
         self._apart = job.config.engine.batched
 
@@ -179,19 +212,55 @@ class RayCohort:
             host.ask("expand", parts[-1].number, shared, len(host.clients))
         return Spread(range(len(self._home)), parts, self._places, apart=self._apart)
 
+    def hold(self, rows: Tree, clients: Sequence[int]) -> Spread:
+        """Let each actor hold the rows of its own among `clients`."""
+        positions = positions_by_place(clients, self._home)
+        parts = []
+        for place, own in positions.items():
+            parts.append(HeldThere(self._hosts[place]))
+            self._hosts[place].ask("hold", parts[-1].number, to_arrays(pick(rows, own)))
+        return Spread(clients, parts, list(positions.values()), apart=self._apart)
+
     def states(self) -> dict[int, Tree]:
         """Return every client's state."""
         states: dict[int, Tree] = {}
-        for part in ray.get([host.ask("states") for host in self._hosts]):
-            states.update(to_tensors(part))
+        for host, pending in [(host, host.ask("states")) for host in self._hosts]:
+            states.update(to_tensors(host.get(pending, when="states of the clients")))
         return dict(sorted(states.items()))
 
+    def restore(self, states: Mapping[int, Tree]) -> None:
+        """Give every client another state."""
+        pending = [
+            host.ask("restore", {client: to_arrays(states[client]) for client in host.clients}) for host in self._hosts
+        ]
+        for host, reference in zip(self._hosts, pending, strict=True):
+            host.get(reference, when="states of the clients")
+
+    def lost(self) -> str:
+        """Say which actors have died. One that is busy is taken to be alive."""
+        asked = {host.ask("describe"): host for host in self._hosts if not host.lost}
+        answered, _ = ray.wait(list(asked), num_returns=len(asked), timeout=PROBE_TIMEOUT) if asked else ([], [])
+        for reference in answered:
+            with suppress(RunError):
+                asked[reference].get(reference, when="")
+        return "; ".join(f"{host} died" for host in self._hosts if host.lost)
+
+    def replace_lost(self) -> None:
+        """Start other actors in the place of those that have died, and wait for them."""
+        for place, host in enumerate(self._hosts):
+            if host.lost:
+                ray.kill(host.actor)  # which may only have been out of reach
+                self._hosts[place] = RemoteHost(self._start(place), host.clients, self._timeout)
+        self.wait()
+
     def peak_memory(self) -> tuple[int, ...]:
-        """Return the largest resident size so far of each actor that is alive, in bytes; 0 for one that is not."""
+        """Return the largest resident size so far of each actor, in bytes; 0 for one that gives no answer any more."""
+        asked = [host.ask("peak_memory") for host in self._hosts]
+        answered, _ = ray.wait(asked, num_returns=len(asked), timeout=PROBE_TIMEOUT)
         sizes = []
-        for reference in [host.ask("peak_memory") for host in self._hosts]:
+        for host, reference in zip(self._hosts, asked, strict=True):
             try:
-                sizes.append(ray.get(reference))
-            except RayActorError:
+                sizes.append(host.get(reference, when="") if reference in answered else 0)
+            except RunError:
                 sizes.append(0)
         return tuple(sizes)

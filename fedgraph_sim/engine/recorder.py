@@ -9,7 +9,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
+from fedgraph_sim.engine.evaluation import Evaluation
 from fedgraph_sim.engine.files import write_table, write_text
 from fedgraph_sim.engine.forecasts import Curves, by_sensor, curve_rows, plots, step_rows
 from fedgraph_sim.engine.ledger import Ledger
@@ -18,6 +21,8 @@ from fedgraph_sim.engine.report import RoundReport
 from fedgraph_sim.engine.schema import described
 from fedgraph_sim.engine.tensorboard import EventFile
 
+PLAIN = [field.name for field in fields(RoundReport) if field.name != "evaluation"]
+"""Parts of a report that are a column each."""
 FLUSH_SECONDS = 5.0
 FLUSH_SHARE = 0.05
 """Part of the time that may go into files which grow with the run."""
@@ -42,12 +47,41 @@ class Recorder:
         self._flushed = time.monotonic()
         self._seconds = 0.0
 
-    def record(self, report: RoundReport, matrices: Sequence[ClientMatrix] = ()) -> None:
-        """Add one round, and numbers for pairs of clients."""
-        self._reports.append(report)
+    @property
+    def forecast(self) -> tuple[int, Curves] | None:
+        """The best round so far whose evaluation has forecasts, and these."""
+        return self._forecast
+
+    def restore(self, round: int, forecast: tuple[int, Curves] | None) -> list[RoundReport]:
+        """Go back to the tables as they were after `round`, and return its reports and those before it."""
+        tables = {name: self._rows_until(name, round) for name in ("rounds", "clients", "matrices", "steps", "ledger")}
+        self._steps = tables["steps"].to_batches() if tables["steps"].num_rows else []
+        self._forecast = forecast
+        self._reports = [_report(row) for row in tables["rounds"].to_pylist()]
+        self._clients = tables["clients"].to_batches() if tables["clients"].num_rows else []
+        self._matrices = tables["matrices"].to_batches() if tables["matrices"].num_rows else []
+        self._ledger.restore(tables["ledger"])
+        self._events.go_back(round)
+        return list(self._reports)
+
+    @property
+    def has_matrices(self) -> bool:
+        """Whether there are numbers for pairs of clients already."""
+        return bool(self._matrices)
+
+    def _rows_until(self, name: str, round: int) -> pa.Table:
+        try:
+            table = pq.read_table(self._folder / f"{name}.parquet")
+        except FileNotFoundError:
+            return pa.table({"round": []})
+        return table.filter(pc.field("round") <= round)
+
+    def record(self, report: RoundReport, participants: Sequence[int], matrices: Sequence[ClientMatrix] = ()) -> None:
+        """Add one round, who took part in it, and numbers for pairs of clients."""
+        self._reports.append(report.without_forecast())
         self._events.round(report)
         if report.evaluation is not None and report.evaluation.clients:
-            self._clients.append(_client_rows(report))
+            self._clients.append(_client_rows(report, participants))
         if report.evaluation is not None and report.evaluation.steps:
             self._steps.append(step_rows(report.round, report.evaluation))
         for matrix in matrices:
@@ -101,21 +135,26 @@ class Recorder:
 
 
 def _round_rows(reports: list[RoundReport]) -> pa.Table:
-    names = [field.name for field in fields(RoundReport) if field.name not in ("round", "participants", "evaluation")]
-    columns: dict[str, Any] = {"round": [report.round for report in reports]}
-    columns["num_participants"] = [len(report.participants) for report in reports]
-    columns |= {name: [getattr(report, name) for report in reports] for name in names}
+    columns: dict[str, Any] = {name: [getattr(report, name) for report in reports] for name in PLAIN}
     metrics = [report.evaluation.metrics if report.evaluation is not None else {} for report in reports]
     for name in dict.fromkeys(name for row in metrics for name in row):
         columns[name] = pa.array([row.get(name) for row in metrics], pa.float64())
     return pa.table(columns)
 
 
-def _client_rows(report: RoundReport) -> pa.RecordBatch:
+def _report(row: dict[str, Any]) -> RoundReport:
+    """Return a report from its row, without what it said of single clients."""
+    plain = {name: row.pop(name) for name in PLAIN}
+    evaluated = any(value is not None for value in row.values())
+    evaluation = Evaluation(metrics=row, clients=(), values={}, counts={}) if evaluated else None
+    return RoundReport(**plain, evaluation=evaluation)
+
+
+def _client_rows(report: RoundReport, participants: Sequence[int]) -> pa.RecordBatch:
     evaluation = report.evaluation
     assert evaluation is not None
     columns: dict[str, Any] = {"round": [report.round] * len(evaluation.clients), "client": list(evaluation.clients)}
-    columns["participated"] = np.isin(evaluation.clients, report.participants)
+    columns["participated"] = np.isin(evaluation.clients, participants)
     for name, values in evaluation.values.items():
         columns[name] = pa.array(values, pa.float64(), from_pandas=True)  # NaN, "no such nodes", becomes null
     for name, counts in evaluation.counts.items():

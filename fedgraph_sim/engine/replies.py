@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedgraph_sim.engine.call import Call, StepFailure
-from fedgraph_sim.engine.client_axis import gather, one, weighted_sum
+from fedgraph_sim.engine.client_axis import gather, one, pick, weighted_sum
 from fedgraph_sim.engine.ledger import num_bytes_each
-from fedgraph_sim.engine.spread import Held, HeldHere, Spread
+from fedgraph_sim.engine.spread import Held, HeldHere, Spread, apply
 from fedgraph_sim.engine.tree import Tree, leaves, tree_map
 
 Value = TypeVar("Value")
@@ -83,6 +83,35 @@ class Here:
         return lambda: failure or total
 
 
+class SomeOf:
+    """The replies at `rows` of a part of `count` replies."""
+
+    def __init__(self, part: Part, rows: Sequence[int], count: int) -> None:
+        self._part = part
+        self._rows = list(rows)
+        self._count = count
+        whole = part.receipt
+        self.receipt: Promise[Receipt] = lambda: apply(_rows_of_receipt, whole(), list(rows))
+
+    def tree(self, key: str | None = None) -> Tree | StepFailure:
+        """Bring the replies here, or a part of them."""
+        return apply(pick, self._part.tree(key), self._rows)
+
+    def keep(self, key: str | None = None) -> Held:
+        """Let the place hold the replies, or a part of them."""
+        return self._part.keep(key).compute(pick, self._rows)
+
+    def weighted_sum(self, key: str, weights: Tensor) -> Promise[Tree]:
+        """Add all replies up, with no weight for the others."""
+        spread = weights.new_zeros(self._count)
+        spread[self._rows] = weights
+        return self._part.weighted_sum(key, spread)
+
+
+def _rows_of_receipt(receipt: Receipt, rows: Sequence[int]) -> Receipt:
+    return replace(receipt, num_bytes=receipt.num_bytes[rows], num_bytes_asked=receipt.num_bytes_asked[rows])
+
+
 class Replies(Mapping[int, Tree]):
     """The replies of some clients, in the order in which they were asked.
 
@@ -115,6 +144,19 @@ class Replies(Mapping[int, Tree]):
     def of(self, clients: tuple[int, ...]) -> "Replies":
         """Return the same replies as those of other clients."""
         return Replies(clients, self._parts, self._positions, apart=self._apart)
+
+    def only(self, clients: Sequence[int]) -> "Replies":
+        """Return the replies of some of the clients, in the same order."""
+        if len(clients) == len(self):
+            return self
+        kept = tuple(client for client in self.clients if client in clients)
+        parts, positions = [], []
+        for part, places in zip(self._parts, self._positions, strict=True):
+            rows = [row for row, place in enumerate(places) if self.clients[place] in clients]
+            if rows:
+                parts.append(SomeOf(part, rows, len(places)))
+                positions.append([kept.index(self.clients[places[row]]) for row in rows])
+        return Replies(kept, parts, positions, apart=self._apart)
 
     def receipt(self) -> Callable[[], Receipt]:
         """Return what waits for the clients and then tells what is known of their replies, without keeping these."""

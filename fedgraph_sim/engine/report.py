@@ -21,16 +21,18 @@ class RoundReport:
     `seconds` is the time from the round's begin to the next one's, or to its own end where it is waited for. Its parts:
     client steps in the slowest place (`seconds_compute`), the server's own work (`seconds_server`), the evaluation in
     the slowest place (`seconds_evaluation`), which may reach into the next round, and all else, above all the calls
-    and the sums in the actors (`seconds_transport`).
+    and the sums in the actors (`seconds_transport`). `seconds_simulated` is what it would have taken on the devices
+    that the configuration describes under ``[system]``; 0 where it describes none.
     """
 
     round: int
-    participants: tuple[int, ...]
+    num_participants: int
     seconds: float
     seconds_compute: float
     seconds_transport: float
     seconds_server: float
     seconds_evaluation: float
+    seconds_simulated: float
     bytes_up: int
     bytes_down: int
     evaluation: Evaluation | None
@@ -43,6 +45,15 @@ class RoundReport:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RolledBack:
+    """Rounds after `round` are void and come again, because of `reason`; `num_bytes` were sent up to it."""
+
+    round: int
+    reason: str
+    num_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Outcome:
     """How the run ended; `summary` is what ``summary.json`` holds, `error` says why a run failed."""
 
@@ -52,4 +63,4 @@ class Outcome:
     details: str = ""
 
 
-Event = Started | RoundReport | Outcome
+Event = Started | RoundReport | RolledBack | Outcome

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fedgraph_sim.engine.checkpoint import FOLDER, latest_checkpoint
 from fedgraph_sim.engine.config import EngineConfig, RunConfig
 from fedgraph_sim.engine.launch import Folders, Run, prepare_run
 from fedgraph_sim.engine.placement import place
@@ -23,7 +24,7 @@ FEW_ROUNDS = 200
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A run that nobody has prepared yet; its folder is replaced if it exists."""
+    """A run that nobody has prepared yet; its folder is gone on from if it has a checkpoint, and else replaced."""
 
     config: RunConfig
     folders: Folders
@@ -39,7 +40,10 @@ class Runner:
     def run(self, plan: Plan) -> Iterator[Event]:
         """Prepare and run, and yield the events; the last one is the outcome, whatever happens."""
         try:
-            self._run = prepare_run(plan.config, plan.folders, inline=True, force=True, started=time.time())
+            resume = latest_checkpoint(plan.folders.run / FOLDER) is not None
+            self._run = prepare_run(
+                plan.config, plan.folders, inline=True, force=True, resume=resume, started=time.time()
+            )
             if self.stopping:
                 self._run.stop()
             yield from self._run.events()

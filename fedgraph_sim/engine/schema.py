@@ -54,6 +54,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _column("seconds_transport", "double", "s", "calls to the actors and sums over their clients; what is left"),
         _column("seconds_server", "double", "s", "the algorithm's own work on the server"),
         _column("seconds_evaluation", "double", "s", "evaluation in the slowest actor; may reach into the next round"),
+        _column("seconds_simulated", "double", "s", "what the round would take by the run's [system] table"),
         _column("bytes_up", "int64", "B", "what the clients sent to the server in this round"),
         _column("bytes_down", "int64", "B", "what the server sent to the clients in this round"),
         _column(METRIC, "double", "", f"by the protocol of the run, {_VALUE}; null in a round without evaluation"),

@@ -1,7 +1,7 @@
 """A host as another process sees it: trees come and go as arrays, and what only places need stays, under numbers."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -137,6 +137,14 @@ class ServedHost:
     def publish(self, tree: Tree) -> None:
         """Let all clients here see `tree`, of arrays, from now on."""
         self._host.publish(to_tensors(tree))
+
+    def hold(self, number: int, rows: Tree) -> None:
+        """Hold `rows`, arrays."""
+        self._held[number] = to_tensors(rows)
+
+    def restore(self, states: Mapping[int, Tree]) -> None:
+        """Give all clients here other states, of arrays."""
+        self._host.restore({client: to_tensors(state) for client, state in states.items()})
 
     def states(self) -> dict[int, Tree]:
         """Return the states of the clients, as arrays."""

@@ -6,13 +6,14 @@ from importlib.metadata import version
 from statistics import median
 from typing import Any
 
+from fedgraph_sim import __version__
 from fedgraph_sim.datasets.storage import StoreInfo
 from fedgraph_sim.engine.job import Job
 from fedgraph_sim.engine.ledger import Ledger
 from fedgraph_sim.engine.metrics import metric_of
 from fedgraph_sim.engine.report import RoundReport
 
-PACKAGES = ("fedgraph-sim", "torch", "torch-geometric", "ray", "pymetis", "numpy", "pyarrow")
+PACKAGES = ("torch", "torch-geometric", "ray", "pymetis", "numpy", "pyarrow")
 
 
 def summarize(job: Job, info: StoreInfo, reports: list[RoundReport], ledger: Ledger) -> dict[str, Any]:
@@ -44,8 +45,14 @@ def summarize(job: Job, info: StoreInfo, reports: list[RoundReport], ledger: Led
             "setup": ledger.total("up", "setup") + ledger.total("down", "setup"),
             "eval": ledger.total("up", "eval") + ledger.total("down", "eval"),
         },
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+        "versions": versions(),
     }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what decides a run's numbers."""
+    others = {name: version(name) for name in PACKAGES}
+    return {"python": platform.python_version(), "fedgraph-sim": __version__} | others
 
 
 def summary_of_reports(job: Job, info: StoreInfo, reports: list[RoundReport], *, error: str) -> dict[str, Any]:
@@ -79,6 +86,7 @@ def seconds(job: Job, reports: list[RoundReport], *, ready: float, now: float) -
         "startup": round(ready - job.started - job.seconds_partition, 3),
         "partition": round(job.seconds_partition, 3),
         "train": round(now - ready, 3),
+        "simulated": round(sum(report.seconds_simulated for report in reports), 3),
         "round_median": round(median(report.seconds for report in reports), 6) if reports else 0.0,
     }
 

@@ -25,7 +25,7 @@ def test_a_cluster_that_is_not_there_is_named(invoke, monkeypatch, tmp_path):
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
     result = invoke("run", "--clients", "3", "--set", "dataset.num_nodes=300", "--rounds", "1")
     assert result.exit_code == 2
-    assert "RAY_ADDRESS=127.0.0.1:1 does not answer" in result.stderr
+    assert "the Ray cluster 127.0.0.1:1 does not answer" in result.stderr
     assert not (tmp_path / "runs").exists()
 
 

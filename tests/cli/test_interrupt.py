@@ -48,10 +48,13 @@ def test_ctrl_c_keeps_the_results_and_ports_are_local(tmp_path: Path) -> None:
         for line in process.stderr:
             if line.startswith("round 3/"):
                 break
+        everyone = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
         assert all(is_local(address) for address in listening_addresses(psutil.Process(process.pid)))
         os.killpg(process.pid, signal.SIGINT)
         output, errors = process.communicate(timeout=120)
     assert process.returncode == 130, errors
+    _, left = psutil.wait_procs(everyone, timeout=30)
+    assert left == []
     assert "Stopping after this round" in errors
     assert "Traceback" not in errors
     assert "Results: " in output

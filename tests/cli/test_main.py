@@ -9,8 +9,9 @@ from fedgraph_sim import __version__
 from fedgraph_sim.cli.main import COMMANDS, main
 
 DATA_FLAGS = {"--dataset", "--clients", "--partition", "--seed", "--data-dir", "--set"}
+RUN_FLAGS = DATA_FLAGS | {"--algorithm", "--rounds", "--name", "--out", "--force", "--profile", "--address"}
 FLAGS = {
-    "run": DATA_FLAGS | {"--algorithm", "--rounds", "--out", "--name", "--force", "--inline", "--profile"},
+    "run": RUN_FLAGS | {"--store", "--resume", "--inline"},
     "partition": DATA_FLAGS,
     "reproduce": {
         *("--dataset", "--clients", "--partition", "--methods", "--seeds", "--rounds", "--out", "--jobs", "--dry-run"),
@@ -20,6 +21,12 @@ FLAGS = {
     "report": {"--html"},
     "compare": {"--metric", "--format"},
     "table": {"--rows", "--columns", "--metric", "--format"},
+    "submit": RUN_FLAGS | {"--upload-data", "--follow"},
+    "status": {"--address"},
+    "logs": {"--address", "--follow"},
+    "stop": {"--address"},
+    "fetch": {"--address", "--out", "--force"},
+    "doctor": {"--address", "--clients", "--set"},
     "recipes": set(),
     "algorithms": set(),
     "datasets": set(),

@@ -127,7 +127,7 @@ def test_same_seed_same_summary(finish: Callable[..., Path]) -> None:
     def summary(folder: Path) -> dict[str, Any]:
         measured = json.loads((folder / "summary.json").read_text())
         assert sum(measured.pop("profile").values()) > 0
-        assert set(measured.pop("seconds")) == {"startup", "partition", "train", "round_median"}
+        assert set(measured.pop("seconds")) == {"startup", "partition", "train", "simulated", "round_median"}
         assert len(measured.pop("peak_memory")["actors"]) == measured["num_actors"] == 2
         return measured
 

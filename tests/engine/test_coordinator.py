@@ -8,7 +8,7 @@ import torch
 
 from fedgraph_sim.algorithms.fedavg import FedAvg
 from fedgraph_sim.configuration import load_config
-from fedgraph_sim.engine import coordinator
+from fedgraph_sim.engine import rounds as round_loop
 from fedgraph_sim.engine.algorithm import client_step
 from fedgraph_sim.engine.launch import Folders, prepare_run
 from fedgraph_sim.engine.report import RoundReport
@@ -50,7 +50,7 @@ def run(tmp_path):
 @pytest.mark.parametrize("short", [0.0, 60.0], ids=["each waited for", "each behind the next"])
 @pytest.mark.parametrize("algorithm", [ServerFails(hidden=8), ClientFails(hidden=8)], ids=["server", "client"])
 def test_rounds_before_a_failure_are_kept(run, tmp_path, monkeypatch, algorithm, short):
-    monkeypatch.setattr(coordinator, "SHORT_ROUND", short)
+    monkeypatch.setattr(round_loop, "SHORT_ROUND", short)
     _, *reports, outcome = run(algorithm).events()
     assert [report.round for report in reports] == [1, 2, 3]
     assert outcome.status == "failed"
@@ -63,7 +63,7 @@ def test_rounds_before_a_failure_are_kept(run, tmp_path, monkeypatch, algorithm,
 
 
 def test_stopping_reports_the_round_that_was_behind(run, monkeypatch):
-    monkeypatch.setattr(coordinator, "SHORT_ROUND", 60.0)
+    monkeypatch.setattr(round_loop, "SHORT_ROUND", 60.0)
     started = run(FedAvg(hidden=8))
     rounds = []
     for event in started.events():
@@ -78,7 +78,7 @@ def test_stopping_reports_the_round_that_was_behind(run, monkeypatch):
 def test_rounds_are_the_same_waited_for_or_not(run, tmp_path, monkeypatch):
     tables = []
     for short in (0.0, 60.0):
-        monkeypatch.setattr(coordinator, "SHORT_ROUND", short)
+        monkeypatch.setattr(round_loop, "SHORT_ROUND", short)
         *_, outcome = run(FedAvg(hidden=8), rounds=3).events()
         assert outcome.status == "completed"
         rounds = pq.read_table(tmp_path / "run" / "rounds.parquet")

@@ -16,12 +16,13 @@ from fedgraph_sim.engine.report import RoundReport
 def report(number, evaluation=None):
     return RoundReport(
         round=number,
-        participants=(0,),
+        num_participants=1,
         seconds=1.0,
         seconds_compute=0.5,
         seconds_transport=0.25,
         seconds_server=0.125,
         seconds_evaluation=0.125,
+        seconds_simulated=2.0,
         bytes_up=10,
         bytes_down=20,
         evaluation=evaluation,
@@ -47,8 +48,8 @@ def folder(tmp_path):
     ledger = Ledger()
     ledger.add(round=1, call=0, step="s", kind="train", sender=SERVER, receiver=np.array([0]), num_bytes=np.array([20]))
     recorder = Recorder(tmp_path, ledger)
-    recorder.record(report(1))
-    recorder.record(report(2, EVALUATION), MATRICES)
+    recorder.record(report(1), (0,))
+    recorder.record(report(2, EVALUATION), (0,), MATRICES)
     recorder.close({"status": "completed"})
     return tmp_path
 
@@ -63,6 +64,7 @@ def test_rounds(folder):
             "seconds_transport": 0.25,
             "seconds_server": 0.125,
             "seconds_evaluation": 0.125,
+            "seconds_simulated": 2.0,
             "bytes_up": 10,
             "bytes_down": 20,
             "val_accuracy": accuracy,
@@ -123,8 +125,8 @@ def test_rounds_that_are_measured_otherwise_share_the_tables(tmp_path):
     before = replace(EVALUATION, metrics={"count_loss": 3.0}, values={"count_loss": np.array([2.0, 4.0])})
     before = replace(before, counts={"count_loss": np.array([1, 1])})
     recorder = Recorder(tmp_path, Ledger())
-    recorder.record(report(1, before))
-    recorder.record(report(2, EVALUATION))
+    recorder.record(report(1, before), (0,))
+    recorder.record(report(2, EVALUATION), (0,))
     recorder.close({})
     for table in ("rounds", "clients"):
         columns = pq.read_table(tmp_path / f"{table}.parquet").to_pydict()
