@@ -10,10 +10,10 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from fedgraph_sim.configuration import change, read_toml, resolve
+from fedgraph_sim.configuration import cache_folder, change, read_toml, resolve
 from fedgraph_sim.engine.checks import check_run_name
 from fedgraph_sim.engine.config import RunConfig
-from fedgraph_sim.engine.launch import Folders, cache_folder, prepare_run
+from fedgraph_sim.engine.launch import Folders, prepare_run
 from fedgraph_sim.engine.report import Outcome, RoundReport
 from fedgraph_sim.errors import RunError
 from fedgraph_sim.recipes import file_of

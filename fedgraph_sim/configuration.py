@@ -1,12 +1,14 @@
 """From a TOML file, flags and --set to a validated configuration; errors name the key, the value and a way out."""
 
 import json
+import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
+import platformdirs
 from pydantic import BaseModel, ValidationError
 
 from fedgraph_sim.algorithms.registry import ALGORITHMS
@@ -107,6 +109,11 @@ def resolve(raw: Table) -> RunConfig:
         raise _one_sentence(error, "") from error
     check_kind(config)
     return config
+
+
+def cache_folder() -> Path:
+    """Return where partitions and downloads are kept: FEDGRAPH_CACHE, or the user's cache folder."""
+    return Path(os.environ.get("FEDGRAPH_CACHE") or platformdirs.user_cache_dir("fedgraph-sim")).absolute()
 
 
 def _named_table(key: str, table: Any) -> Table:

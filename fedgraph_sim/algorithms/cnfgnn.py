@@ -92,9 +92,9 @@ class Cnfgnn(SplitForecaster):
         trained = fed.call(self.train, clients=self.participants(fed, server))
         if self.average:
             weights = trained.mean("weights", by=torch.ones(len(trained)))
-        seen = [client for client in fed.clients if server["is_seen"][client]]
-        replies = fed.call(self.encode, weights if self.average else None, clients=seen)
-        phase, encodings = self.server_phase(fed, replies.clients), replies.stack("encodings")
+        message = weights if self.average else None
+        replies = fed.call(self.encode, message, clients=seen_clients(fed, server))
+        phase, encodings = self.server_phase(fed, server, replies.clients), replies.stack("encodings")
         network, moments = server["network"], server["moments"]
         for windows in phase.minibatches(encodings.shape[1], self.server_batch, self.server_epochs):
             network, moments = self.server_step(fed, phase, network, moments, encodings, windows)
@@ -102,8 +102,9 @@ class Cnfgnn(SplitForecaster):
         fed.call_each(self.receive, {"embeddings": embeddings}, clients=phase.clients)
         return server | {"weights": weights, "network": network, "moments": moments}
 
-    def server_phase(self, fed: Federation, clients: Sequence[int]) -> "ServerPhase":
-        """Return who takes part in the server's phase, `clients`, with the links among them."""
+    def server_phase(self, fed: Federation, server: Tree, clients: Sequence[int] | None = None) -> "ServerPhase":
+        """Return who takes part in the server's phase, all seen clients or `clients`, with the links among them."""
+        clients = seen_clients(fed, server) if clients is None else clients
         seed = seed_for(fed.seed, "server phase")
         answering = sample(len(clients), fraction=self.server_fraction, seed=seed, round=fed.round)
         assert fed.task.client_graph is not None, "the sensors' links are known"
@@ -187,14 +188,13 @@ class Cnfgnn(SplitForecaster):
 
     def split_round(self, fed: Federation, server: Tree) -> Tree:
         """Train both halves together for one pass over the windows."""
-        seen = [client for client in fed.clients if server["is_seen"][client]]
-        phase = self.server_phase(fed, seen)
+        phase = self.server_phase(fed, server)
         network, moments = server["network"], server["moments"]
         for windows in phase.minibatches(int(server["num_windows"]), self.batch_size, self.local_epochs):
             message = {"windows": windows.int()}
             encoded = fed.call(self.encode_batch, message, clients=phase.clients)
             if encoded.clients != phase.clients:
-                phase = self.server_phase(fed, encoded.clients)
+                phase = self.server_phase(fed, server, encoded.clients)
             leaves = detached(network) | {"encodings": encoded.stack("encodings").detach().requires_grad_()}
             received = leaves.pop("encodings")
             embeddings = self.graph_network(leaves, received, phase.links)
@@ -276,6 +276,11 @@ class Cnfgnn(SplitForecaster):
             return self.forecast_with(weights, rows, embeddings[places])
 
         return self.scores(client, predict)
+
+
+def seen_clients(fed: Federation, server: Tree) -> list[int]:
+    """Return the clients that take part at all."""
+    return [client for client in fed.clients if server["is_seen"][client]]
 
 
 @dataclass(frozen=True, eq=False)

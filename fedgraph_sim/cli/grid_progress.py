@@ -13,7 +13,8 @@ from fedgraph_sim.cli.grid_board import Board, result_of, table_of
 from fedgraph_sim.cli.grid_results import GridResults
 from fedgraph_sim.cli.progress import stop_on_signal
 from fedgraph_sim.cli.run import INTERRUPTED
-from fedgraph_sim.engine.launch import Folders, cache_folder
+from fedgraph_sim.configuration import cache_folder
+from fedgraph_sim.engine.launch import Folders
 from fedgraph_sim.engine.report import Outcome, RoundReport, Started
 from fedgraph_sim.engine.runners import Plan, run_all
 

@@ -54,6 +54,23 @@ _WHAT: list[Decorator] = [
 ]
 
 
+_HOW: list[Decorator] = [
+    click.option("--algorithm", metavar="A", help="Algorithm; see `fedgraph-sim algorithms`.  [default: fedpub]"),
+    click.option("--rounds", metavar="R", type=int, help="Number of rounds.  [default: 100]"),
+    click.option("--name", metavar="NAME", help="Name of the run's folder.  [default: time, algorithm and data set]"),
+    click.option("--force", is_flag=True, help="Replace a run folder that exists."),
+    click.option("--profile", is_flag=True, help="Show at the end where a round's time went."),
+]
+
+job_address_option: Decorator = click.option(
+    "--address",
+    metavar="URL",
+    envvar="RAY_API_SERVER_ADDRESS",
+    show_envvar=True,
+    default="http://127.0.0.1:8265",
+    show_default=True,
+    help="Dashboard of the cluster's head.",
+)
 _GRID: list[Decorator] = [
     click.option(
         "--jobs",
@@ -77,25 +94,6 @@ def grid_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(_GRID):
         command = option(command)
     return command
-
-
-_HOW: list[Decorator] = [
-    click.option("--algorithm", metavar="A", help="Algorithm; see `fedgraph-sim algorithms`.  [default: fedpub]"),
-    click.option("--rounds", metavar="R", type=int, help="Number of rounds.  [default: 100]"),
-    click.option("--name", metavar="NAME", help="Name of the run's folder.  [default: time, algorithm and data set]"),
-    click.option("--force", is_flag=True, help="Replace a run folder that exists."),
-    click.option("--profile", is_flag=True, help="Show at the end where a round's time went."),
-]
-
-job_address_option: Decorator = click.option(
-    "--address",
-    metavar="URL",
-    envvar="RAY_API_SERVER_ADDRESS",
-    show_envvar=True,
-    default="http://127.0.0.1:8265",
-    show_default=True,
-    help="Dashboard of the cluster's head.",
-)
 
 
 def data_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -28,8 +28,8 @@ def partition(
     from rich.console import Console
     from rich.table import Table
 
-    from fedgraph_sim.configuration import load_config
-    from fedgraph_sim.engine.launch import Folders, cache_folder, load_partition
+    from fedgraph_sim.configuration import cache_folder, load_config
+    from fedgraph_sim.engine.launch import Folders, load_partition
 
     config = load_config(file, flags, assignments)
     folders = Folders(run=Path().absolute(), cache=cache_folder(), data=data_dir and data_dir.absolute())

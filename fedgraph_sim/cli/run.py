@@ -80,10 +80,10 @@ def run(
     from rich.console import Console
 
     from fedgraph_sim.cli.progress import follow
-    from fedgraph_sim.configuration import load_config
+    from fedgraph_sim.configuration import cache_folder, load_config
     from fedgraph_sim.engine.checks import check_resumes, check_run_name
     from fedgraph_sim.engine.files import CONFIG_FILE
-    from fedgraph_sim.engine.launch import Folders, Run, cache_folder, prepare_run
+    from fedgraph_sim.engine.launch import Folders, Run, prepare_run
     from fedgraph_sim.remote.client import RemoteRun, prepare_remote_run
 
     if resume is not None:

@@ -45,14 +45,15 @@ def submit(
     """
     from fedgraph_sim.cli.jobs import check_job_name, follow_job
     from fedgraph_sim.cli.progress import human_bytes
-    from fedgraph_sim.configuration import load_config
-    from fedgraph_sim.engine.checks import check_protocol
+    from fedgraph_sim.configuration import cache_folder, load_config
+    from fedgraph_sim.engine.checks import check_kind, check_protocol
     from fedgraph_sim.engine.files import CONFIG_FILE
-    from fedgraph_sim.engine.launch import Folders, as_run, cache_folder, load_partition
+    from fedgraph_sim.engine.launch import Folders, as_run, load_partition
     from fedgraph_sim.remote.bundle import STORE, bundle, upload_size
     from fedgraph_sim.remote.jobs import Jobs
 
     config = load_config(file, flags, assignments)
+    check_kind(config)
     check_protocol(config)
     config = as_run(config)
     name = name or time.strftime(f"%Y%m%d-%H%M%S-{config.algorithm.name}-{config.dataset.name}")

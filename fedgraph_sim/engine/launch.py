@@ -1,7 +1,6 @@
 """From a configuration to a run: everything that can be wrong is found before anything is written or started."""
 
 import json
-import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -10,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import platformdirs
 import tomli_w
 
 from fedgraph_sim.datasets.partitioners.whole import Whole
@@ -41,11 +39,6 @@ class Folders:
     cache: Path
     data: Path | None
     store: Path | None = None
-
-
-def cache_folder() -> Path:
-    """Return where partitions and downloads are kept: FEDGRAPH_CACHE, or the user's cache folder."""
-    return Path(os.environ.get("FEDGRAPH_CACHE") or platformdirs.user_cache_dir("fedgraph-sim")).absolute()
 
 
 def load_partition(config: RunConfig, folders: Folders) -> tuple[Store[Any], bool]:

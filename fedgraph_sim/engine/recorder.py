@@ -55,11 +55,10 @@ class Recorder:
     def restore(self, round: int, forecast: tuple[int, Curves] | None) -> list[RoundReport]:
         """Go back to the tables as they were after `round`, and return its reports and those before it."""
         tables = {name: self._rows_until(name, round) for name in ("rounds", "clients", "matrices", "steps", "ledger")}
-        self._steps = tables["steps"].to_batches() if tables["steps"].num_rows else []
-        self._forecast = forecast
         self._reports = [_report(row) for row in tables["rounds"].to_pylist()]
-        self._clients = tables["clients"].to_batches() if tables["clients"].num_rows else []
-        self._matrices = tables["matrices"].to_batches() if tables["matrices"].num_rows else []
+        batches = {name: table.to_batches() if table.num_rows else [] for name, table in tables.items()}
+        self._clients, self._matrices, self._steps = (batches[name] for name in ("clients", "matrices", "steps"))
+        self._forecast = forecast
         self._ledger.restore(tables["ledger"])
         self._events.go_back(round)
         return list(self._reports)

@@ -48,13 +48,13 @@ _VALUE = (
 TABLES: dict[str, tuple[Column, ...]] = {
     "rounds": (
         _ROUND,
-        _column("num_participants", "int64", "clients", "clients that were sampled to train"),
+        _column("num_participants", "int64", "clients", "clients that took part: sampled, and in time"),
         _column("seconds", "double", "s", "wall-clock time from the round's begin to the next one's, or to its end"),
         _column("seconds_compute", "double", "s", "client steps, in the slowest actor"),
         _column("seconds_transport", "double", "s", "calls to the actors and sums over their clients; what is left"),
         _column("seconds_server", "double", "s", "the algorithm's own work on the server"),
         _column("seconds_evaluation", "double", "s", "evaluation in the slowest actor; may reach into the next round"),
-        _column("seconds_simulated", "double", "s", "what the round would take by the run's [system] table"),
+        _column("seconds_simulated", "double", "s", "what the round takes on the devices of [system]; 0 without them"),
         _column("bytes_up", "int64", "B", "what the clients sent to the server in this round"),
         _column("bytes_down", "int64", "B", "what the server sent to the clients in this round"),
         _column(METRIC, "double", "", f"by the protocol of the run, {_VALUE}; null in a round without evaluation"),
@@ -62,7 +62,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "clients": (
         _ROUND,
         _CLIENT,
-        _column("participated", "bool", "", "whether the client was sampled to train in this round"),
+        _column("participated", "bool", "", "whether the client took part in this round: sampled, and in time"),
         _column(f"{METRIC}_count", "int64", "examples", "nodes, links or entries behind the client's value"),
         _column(METRIC, "double", "", f"of the client's own model, {_VALUE}; null where the client has none of them"),
     ),

@@ -49,14 +49,14 @@ class EventFile:
         elif matrix.name != MISSING_EDGES:  # which is there from the beginning
             self._image(f"partition/{matrix.name}", matrix.values, 0)
 
-    def go_back(self, round: int) -> None:
-        """Let what was written of rounds after `round` be forgotten."""
-        self._writer.close()
-        self._writer = SummaryWriter(str(self._folder), purge_step=round + 1)
-
     def figure(self, tag: str, figure: Any, round: int) -> None:
         """Add a drawing of matplotlib's as an image."""
         self._writer.add_figure(tag, figure, round)
+
+    def go_back(self, round: int) -> None:
+        """Let TensorBoard forget what comes after `round`, whose successors are recorded again."""
+        self._writer.close()
+        self._writer = SummaryWriter(str(self._folder), purge_step=round + 1)
 
     def flush(self) -> None:
         """Bring the file up to date."""

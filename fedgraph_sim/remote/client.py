@@ -10,12 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from fedgraph_sim.configuration import cache_folder
 from fedgraph_sim.datasets.storage import StoreInfo
 from fedgraph_sim.engine.checks import check_protocol, check_run_folder
 from fedgraph_sim.engine.cluster import connect
 from fedgraph_sim.engine.config import RunConfig
 from fedgraph_sim.engine.job import Job
-from fedgraph_sim.engine.launch import Folders, Run, as_run, cache_folder, load_partition, prepare_run
+from fedgraph_sim.engine.launch import Folders, Run, as_run, load_partition, prepare_run
 from fedgraph_sim.engine.report import Event, Outcome
 from fedgraph_sim.errors import ConfigError, RunError
 from fedgraph_sim.remote.bundle import STORE, bundle, upload_size
