@@ -23,8 +23,8 @@ EVALUATION = Evaluation(
     counts={},
 )
 REPORT = RoundReport(
-    round=3, participants=(0, 1), seconds=1.0, seconds_compute=0.5, seconds_transport=0.25, seconds_server=0.125,
-    seconds_evaluation=0.125, bytes_up=10, bytes_down=20, evaluation=EVALUATION,
+    round=3, num_participants=2, seconds=1.0, seconds_compute=0.5, seconds_transport=0.25, seconds_server=0.125,
+    seconds_evaluation=0.125, seconds_simulated=0.0, bytes_up=10, bytes_down=20, evaluation=EVALUATION,
 )  # fmt: skip
 
 
