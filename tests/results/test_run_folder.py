@@ -55,7 +55,7 @@ def test_of_equal_rounds_the_best_has_the_least_validation_loss(make_run):
     import pandas as pd
 
     run = make_run("r", summary={})
-    columns = {"val_accuracy": [0.5, 0.9, 0.9, 0.9], "val_loss": [0.1, 0.4, 0.3, 0.3]}
+    columns = {"val_accuracy": [0.5, 0.9, 0.9, 0.9], "val_loss": [0.1, 0.4, 0.3, 0.3], "test_accuracy": [0.5] * 4}
     pd.DataFrame({"round": [1, 2, 3, 4], **columns}).to_parquet(run.folder / "rounds.parquet")
     assert load_run(run.folder).best_round == 3
 
