@@ -19,5 +19,5 @@ def test_ray_that_does_not_start_is_one_sentence(monkeypatch, kind):
 
 def test_a_cluster_that_is_not_there_is_bad_input(monkeypatch):
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    with pytest.raises(ConfigError, match="127.0.0.1:1"):
+    with pytest.raises(ConfigError, match=r"127\.0\.0\.1:1"):
         connect("127.0.0.1:1")
