@@ -13,13 +13,13 @@ run: .venv/installed
 	$(BIN)/fedgraph-sim run
 
 test: .venv/installed-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: .venv/installed-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -148,7 +148,7 @@ class Cnfgnn(SplitForecaster):
             parts = [
                 self.graph_network(network, part, links) for part in torch.split(encodings, self.server_batch, dim=1)
             ]
-        return torch.cat(parts, dim=1) if parts else encodings
+        return torch.cat(parts, dim=1)
 
     @client_step(batched=True)
     def train(self, client: Client, message: None) -> Tree:
@@ -244,28 +244,36 @@ class Cnfgnn(SplitForecaster):
         return sequences(client.series, client.series.train[client.state["windows"].long()], client.public)
 
     def ask_for_scores(self, fed: Federation, server: Tree) -> Replies:
-        """Take encodings of validation and test, send embeddings by all links, and let every client judge itself."""
-        message = server["weights"] if self.average else None
-        encodings = fed.call(self.encode_held_out, message).stack("encodings")
+        """Take encodings of validation and test, send embeddings, and let every client judge itself.
+
+        Validation knows no more than training does, the seen sensors and the links among them; the test knows all.
+        """
+        held_out = fed.call(self.encode_held_out, server["weights"] if self.average else None)
         assert fed.task.client_graph is not None, "the sensors' links are known"
-        embeddings = self.embeddings(server["network"], encodings, Links.of(fed.task.client_graph))
-        return fed.call_each(self.evaluate, {"embeddings": embeddings})
+        phase, links = self.server_phase(fed, server), Links.of(fed.task.client_graph)
+        val, test, seen = held_out.stack("val"), held_out.stack("test"), list(phase.clients)
+        embeddings = {"val": torch.zeros_like(val), "test": self.embeddings(server["network"], test, links)}
+        embeddings["val"][seen] = self.embeddings(server["network"], val[seen], phase.links)
+        return fed.call_each(self.evaluate, embeddings)
 
     @client_step(batched=True)
     def encode_held_out(self, client: Client, weights: Weights | None) -> Tree:
         """Return the encodings of the windows of validation and test, with the averaged weights if there are such."""
         if weights is not None:
             client.state = client.state | {"weights": weights}
-        starts = torch.cat([client.series.val, client.series.test])
-        return {"encodings": self.encode_windows(client, client.state["weights"], starts)}
+        own, series = client.state["weights"], client.series
+        return {
+            "val": self.encode_windows(client, own, series.val),
+            "test": self.encode_windows(client, own, series.test),
+        }
 
     @client_step(batched=True)
     def evaluate(self, client: Client, message: Tree) -> Tree:
         """Return the errors of the own model with the embeddings received."""
-        weights = client.state["weights"]
+        weights, embeddings = client.state["weights"], torch.cat([message["val"], message["test"]])
 
         def predict(rows: Sequences, places: Tensor) -> Tensor:
-            return self.forecast_with(weights, rows, message["embeddings"][places])
+            return self.forecast_with(weights, rows, embeddings[places])
 
         return self.scores(client, predict)
 

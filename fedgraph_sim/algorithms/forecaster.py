@@ -161,11 +161,10 @@ class Forecaster(Algorithm):
         return error if penalty is None else error + penalty(weights)
 
     def loss(self, forecast: Tensor, rows: Sequences) -> Tensor:
-        """Return the mean squared error of normalised readings."""
-        error = (forecast - rows.target).square()
-        if not self.masked_loss:
-            return error.mean()
-        return (error * rows.observed).sum() / rows.observed.sum().clamp(min=1)
+        """Return the mean squared error of normalised readings of seen sensors, 0 where there is none."""
+        counted = rows.is_seen & rows.observed if self.masked_loss else rows.is_seen.expand(rows.target.shape)
+        error = torch.where(counted, (forecast - rows.target).square(), 0.0)
+        return error.sum() / counted.sum().clamp(min=1)
 
     @client_step(batched=True)
     def evaluate(self, client: Client, message: Weights | None) -> Tree:

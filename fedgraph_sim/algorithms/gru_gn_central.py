@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
+from scipy import sparse
 from torch import Tensor
 
 from fedgraph_sim.algorithms.nn.graph_network import Links
@@ -47,7 +48,7 @@ class GruGnCentral(SplitForecaster):
     @client_step
     def train(self, client: Client, message: None) -> Tree:
         """Go on training."""
-        links = Links.of(client.series.adjacency, client.series.device)
+        links = self.links(client, seen_only=True)
 
         def forecast(weights: Weights, *, rows: Sequences, places: Tensor, is_given: Tensor) -> Tensor:
             return self.end_to_end(weights, rows, links, is_given)
@@ -58,8 +59,18 @@ class GruGnCentral(SplitForecaster):
     @client_step
     def evaluate(self, client: Client, message: Weights | None) -> Tree:
         """Return the errors of the model."""
-        links = Links.of(client.series.adjacency, client.series.device)
-        return self.scores(client, lambda rows, places: self.end_to_end(client.state["weights"], rows, links))
+        num_val, links = len(client.series.val), [self.links(client, seen_only=seen) for seen in (False, True)]
+
+        def predict(rows: Sequences, places: Tensor) -> Tensor:
+            return self.end_to_end(client.state["weights"], rows, links[int(places[0]) < num_val])
+
+        return self.scores(client, predict)
+
+    def links(self, client: Client, *, seen_only: bool) -> Links:
+        """Return all links, for the test, or those among seen sensors, for training and validation."""
+        series = client.series
+        seen = sparse.diags_array(series.is_seen.double().cpu().numpy())
+        return Links.of((seen @ series.adjacency @ seen).tocsr() if seen_only else series.adjacency, series.device)
 
     def end_to_end(self, weights: Weights, rows: Sequences, links: Links, is_given: Tensor | None = None) -> Tensor:
         """Return the normalised forecast [horizon, R] of all sensors."""

@@ -64,11 +64,10 @@ class SplitForecaster(Forecaster):
 
     def encode_windows(self, client: Client, weights: Weights, starts: Tensor) -> Tensor:
         """Return the encodings [number of windows, hidden] of one sensor's windows, some at a time."""
-        parts = [
-            self.network.encode(weights, sequences(client.series, chosen, client.public).inputs)[0]
-            for chosen in torch.split(starts, EVALUATED)
-        ]
-        return torch.cat(parts) if parts else starts.new_zeros(0, self.hidden, dtype=torch.float32)
+        if not len(starts):
+            return torch.zeros(0, self.hidden, device=starts.device)
+        parts = [sequences(client.series, chosen, client.public) for chosen in torch.split(starts, EVALUATED)]
+        return torch.cat([self.network.encode(weights, rows.inputs)[0] for rows in parts])
 
 
 def detached(weights: Weights) -> dict[str, Any]:

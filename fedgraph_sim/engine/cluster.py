@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from fedgraph_sim.engine.placement import Node
-from fedgraph_sim.errors import ConfigError
+from fedgraph_sim.errors import ConfigError, RunError
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 NOT_FOUND = (
@@ -38,8 +38,11 @@ def connect(address: str | None = None, **options: Any) -> list[Node]:
     if not ray.is_initialized():
         try:
             ray.init(address=address or "local", logging_level="ERROR", **options)
-        except (ConnectionError, RuntimeError, ValueError, ray.exceptions.AuthenticationError) as error:
-            reason = str(error).splitlines()[0].rstrip(".")
+        except Exception as error:  # Ray raises of all kinds, the plainest where its own processes are late
+            reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+            if address is None:
+                hint = "free CPUs and memory, or run with --inline"
+                raise RunError(f"Ray did not start on this machine: {reason}; {hint}") from error
             raise ConfigError(f"cannot connect to Ray at {address}: {reason}") from error
     return [_node(node) for node in ray.nodes() if node["Alive"]]
 

@@ -3,6 +3,7 @@
 import platform
 import time
 from importlib.metadata import version
+from math import inf
 from statistics import median
 from typing import Any
 
@@ -73,11 +74,21 @@ def summary_of_reports(job: Job, info: StoreInfo, reports: list[RoundReport], *,
 
 
 def best_round(evaluated: list[RoundReport], metric: str) -> RoundReport | None:
-    """Return the first round with the best validation `metric`, or the last round where there is no validation."""
+    """Return the round with the best validation `metric`, or the last round where there is no validation.
+
+    Of several that are equal, as they often are on few validation nodes, it is the one with the least validation loss,
+    and of those the first.
+    """
     scored = [report for report in evaluated if _metrics(report).get(metric) is not None]
-    if scored:
-        return max(scored, key=lambda report: metric_of(metric).goodness(_metrics(report)[metric] or 0.0))
-    return evaluated[-1] if evaluated else None
+    if not scored:
+        return evaluated[-1] if evaluated else None
+
+    def goodness(report: RoundReport) -> tuple[float, float]:
+        found = _metrics(report)
+        loss = found.get("val_loss")
+        return metric_of(metric).goodness(found[metric] or 0.0), -inf if loss is None else -loss
+
+    return max(scored, key=goodness)
 
 
 def seconds(job: Job, reports: list[RoundReport], *, ready: float, now: float) -> dict[str, float]:

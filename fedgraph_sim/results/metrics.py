@@ -52,9 +52,14 @@ def scaled(metric: str, value: float) -> float:
 
 
 def best_index(rounds: pd.DataFrame, metric: str) -> int | None:
-    """Return the index of the first best ``val_<metric>``, or of the last evaluated round where there is none."""
+    """Return the index of the best ``val_<metric>``, or of the last evaluated round where there is none.
+
+    Of several that are equal it is the one with the least ``val_loss``, and of those the first.
+    """
     validated = rounds.get(f"val_{metric}", pd.Series(dtype=float)).dropna()
     if len(validated):
-        return int(validated.idxmin() if lower_is_better(metric) else validated.idxmax())
+        best = validated[validated == (validated.min() if lower_is_better(metric) else validated.max())]
+        losses = rounds.get("val_loss", pd.Series(dtype=float)).reindex(best.index).dropna()
+        return int(losses.idxmin() if len(losses) else best.index[0])
     measured = rounds.filter(regex="^(train|test)_").dropna(how="all")
     return int(measured.index[-1]) if len(measured) else None

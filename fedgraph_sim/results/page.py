@@ -85,12 +85,13 @@ def _tiles(run: RunFolder) -> Iterator[tuple[str, str]]:
             yield f"{plots.NAMES[part]} {run.metric.replace('_', ' ')}, round {best}", shown
     yield "algorithm", str(run.get("algorithm"))
     yield "data", str(run.get("dataset"))
-    yield "clients", str(run.get("clients"))
+    yield "clients", str(run.num_clients)
     done, planned = len(run.rounds), run.get("rounds") or 0
     yield "rounds", str(done) if done >= planned else f"{done} of {planned}"
     yield "sent, up and down", _bytes(run.num_bytes)
     if len(run.rounds):
-        yield "a round takes", f"{1000 * run.rounds['seconds'].median():.0f} ms"
+        seconds = run.rounds["seconds"].median()
+        yield "a round takes", f"{1000 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
 def _overview(runs: Sequence[RunFolder]) -> list[Section]:
@@ -130,7 +131,7 @@ def _all_runs(runs: Sequence[RunFolder], metric: str) -> Section:
             run.name,
             run.get("algorithm"),
             run.get("dataset"),
-            run.get("clients"),
+            run.num_clients,
             run.get("seed"),
             run.status,
             _optional(partial(scaled, metric), run.at_best_round("test")),

@@ -155,6 +155,16 @@ def matrices(values: Mapping[str, Matrix], order: Sequence[int], label: str) -> 
     return canvas.svg
 
 
+def steps(table: pd.DataFrame, column: str, metric: str) -> str:
+    """Return a metric by how many steps ahead is predicted."""
+    with drawing() as canvas:
+        axes = canvas.axes()
+        axes.plot(table["step"], scale(metric) * table[column], color=SERIES[0], marker=".")
+        _rounds(axes, metric)
+        axes.set_xlabel("steps ahead")
+    return canvas.svg
+
+
 def forecasts(series: pd.DataFrame, curves: Sequence[str]) -> str:
     """Return the named columns over the column `time`: what was read first, then predictions."""
     with drawing() as canvas:

@@ -71,6 +71,11 @@ class RunFolder:
         """The figures of the partition; empty where the folder has none."""
         return _json(self.folder / PARTITION_FILE)
 
+    @property
+    def num_clients(self) -> int:
+        """The number of clients, which may follow from the data."""
+        return int(self.partition.get("num_clients", self.get("clients")))
+
     @cached_property
     def metric(self) -> str:
         """What the run is judged by, such as ``accuracy``: the columns ``val_<metric>`` and ``test_<metric>``."""

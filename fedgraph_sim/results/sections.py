@@ -86,7 +86,7 @@ def _training(run: RunFolder) -> Iterator[Section]:
 
 
 def _comparisons_of_clients(run: RunFolder) -> Iterator[Section]:
-    found = matrices_of(run.matrices, _num_clients(run))
+    found = matrices_of(run.matrices, run.num_clients)
     for name, by_round in recorded(found).items():
         last = by_round[max(by_round)]
         order = reading_order(last)
@@ -130,7 +130,12 @@ def _forecasts(run: RunFolder) -> Iterator[Section]:
     figures = [
         Figure(title=f"sensor {groups[index][0]}", svg=plots.forecasts(groups[index][1], curves)) for index in chosen
     ]
-    note = f"{len(figures)} of {len(groups)} sensors, in the test, at round {forecasts['round'].iloc[0]}."
+    round, errors = int(forecasts["round"].iloc[0]), f"test_{run.metric}"
+    steps = run.steps[run.steps["round"] == round] if errors in run.steps else run.steps[:0]
+    if len(steps):
+        svg = plots.steps(steps, errors, run.metric)
+        figures.insert(0, Figure(title=f"test {_words(run.metric)} by step ahead", svg=svg))
+    note = f"{len(chosen)} of {len(groups)} sensors, in the test, at round {round}."
     yield Section(title="Forecasts", note=note, figures=figures)
 
 
@@ -160,7 +165,7 @@ def _described(info: Mapping[str, Any]) -> str:
 
 
 def _clients(run: RunFolder) -> Iterator[Section]:
-    numbers = list(range(_num_clients(run)))
+    numbers = list(range(run.num_clients))
     columns: dict[str, Sequence[Any]] = {"client": numbers}
     for name, values in run.partition.items():
         if isinstance(values, list) and len(values) == len(numbers) and all(isinstance(each, int) for each in values):
@@ -239,10 +244,6 @@ def _repeat(run: RunFolder) -> Iterator[Section]:
         "no part of it.",
         code=code,
     )
-
-
-def _num_clients(run: RunFolder) -> int:
-    return int(run.partition.get("num_clients", run.get("clients")))
 
 
 def _metrics(rounds: pd.DataFrame) -> list[str]:

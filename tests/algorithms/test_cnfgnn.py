@@ -210,3 +210,23 @@ def test_the_graph_matters_where_what_comes_is_at_the_neighbours(make_series, ma
 def test_split_learning_with_an_average_is_refused():
     with pytest.raises(ValueError, match="set average=false"):
         Cnfgnn(training="split")
+
+
+def test_training_knows_nothing_of_unseen_sensors(make_series, make_sensors, train):
+    """Inductive: whatever an unseen sensor reads, weights, scale and validation stay; only the test sees it."""
+    outcomes = []
+    for shift in (0.0, 30.0):
+        series = make_series(split={"unseen": ("road-0-sensor-0",)})
+        series.values[0] += shift
+        algorithm = Cnfgnn(**SMALL)
+        fed = make_sensors(algorithm, series)
+        server = train(algorithm, fed, 2)
+        fed.begin(round=2, kind="eval")
+        evaluator = Evaluator(algorithm, "local-weighted", None)
+        outcomes.append((server, evaluator.finish(evaluator.begin(fed, server)).metrics))
+    (first, metrics), (second, shifted) = outcomes
+    for half in ("weights", "network"):
+        assert all(torch.equal(leaf, second[half][name]) for name, leaf in first[half].items())
+    assert metrics["val_rmse"] == shifted["val_rmse"]
+    assert metrics["test_rmse_unseen"] < shifted["test_rmse_unseen"]
+    assert metrics["test_rmse"] < shifted["test_rmse"]

@@ -32,7 +32,7 @@ def a_client(algorithm, graph, make_federation):
     algorithm.setup(fed)
     (state,) = fed._runner.states().values()
     tensors = GraphTensors.of(graph, torch.device("cpu"))
-    return Client(graph=tensors, random=RandomStream(torch.tensor(9)), state=state)
+    return Client(data=tensors, random=RandomStream(torch.tensor(9)), state=state)
 
 
 @pytest.mark.parametrize(("kind", "plain"), [(FedSage, FedAvg), (LocSage, Local), (GlobSage, Local)])

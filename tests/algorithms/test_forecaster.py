@@ -173,3 +173,31 @@ def test_one_party_holds_all_sensors(algorithm, make_series, make_sensors, train
     assert evaluation.clients == (0,)
     assert evaluation.counts["test_rmse"].tolist() == [4 * len(series.starts["test"]) * 3]
     assert fed.ledger.total("up", "train") == fed.ledger.total("down", "train") == 0
+
+
+@pytest.mark.parametrize("name", FORECASTERS)
+def test_what_an_unseen_sensor_reads_changes_no_weights(name, make_series, make_sensors, train):
+    outcomes = []
+    for shift in (0.0, 30.0):
+        series = make_series(split={"unseen": ("road-0-sensor-0",)})
+        series.values[0] += shift
+        algorithm = small(name)
+        fed = make_sensors(algorithm, series)
+        server = train(algorithm, fed, 2)
+        outcomes.append(
+            (fed._runner.states()[0 if algorithm.pooled else 1]["weights"], evaluate(algorithm, fed, server))
+        )
+    (first, before), (second, after) = outcomes
+    assert all(torch.equal(leaf, second[key]) for key, leaf in first.items())
+    assert before.metrics["val_rmse"] == after.metrics["val_rmse"]
+    assert before.metrics["test_rmse_unseen"] < after.metrics["test_rmse_unseen"]
+
+
+@pytest.mark.parametrize("name", ["cnfgnn", "fedgru", "gru_gn_central"])
+def test_without_validation_the_test_is_judged_all_the_same(name, make_series, make_sensors, train):
+    series = make_series(split={"val": 0.0})
+    algorithm = small(name)
+    fed = make_sensors(algorithm, series)
+    evaluation = evaluate(algorithm, fed, train(algorithm, fed, 1))
+    assert evaluation.metrics["val_rmse"] is None
+    assert np.isfinite(evaluation.metrics["test_rmse"])

@@ -57,7 +57,7 @@ def set_options(*assignments):
         ("engine.gpu_per_client=1", "unknown key engine.gpu_per_client=1; did you mean engine.gpus_per_client?"),
         ("algorithm.xx=1", "unknown key algorithm.xx=1; known are name, task, model, "),
         ("algorithm=fedavgg", "algorithm=fedavgg is not known; did you mean fedavg?"),
-        ("dataset.name=5", "dataset=5 is not known; known are csbm, karate, Cora"),
+        ("dataset.name=5", "dataset=5 is not known; known are csbm,"),
         ("partition=metiss", "partition=metiss is not known; did you mean metis?"),
         ("engine=3", "engine=3: must be a table; write [engine] and its keys below"),
         ("engine.checkpoint_every.x=1", "engine.checkpoint_every: must be a valid integer"),

@@ -228,7 +228,7 @@ def test_a_paper_is_data_alone():
 
 def test_a_method_may_be_for_some_recipes_alone():
     paper = load_paper("gfl-appnp")
-    found = {(cell.recipe, cell.method) for cell in cells_of(paper, Choice(seeds=1, methods=["majority", "I=10"]))}
+    found = {tuple(cell.labels.values()) for cell in cells_of(paper, Choice(seeds=1, methods=["majority", "I=10"]))}
     assert found == {*((name, "I=10") for name in paper.recipes), ("gfl-appnp-sc", "majority")}
     with pytest.raises(ConfigError, match="--methods=majority are for other recipes than those chosen"):
         cells_of(paper, Choice(methods=["majority"], dataset=["csbm-dnc"]))
@@ -236,7 +236,8 @@ def test_a_method_may_be_for_some_recipes_alone():
 
 def test_methods_of_gfl_appnp_differ_as_their_names_say():
     cells = {
-        cell.method: cell.config for cell in cells_of(load_paper("gfl-appnp"), Choice(seeds=1, dataset=["csbm-dnc"]))
+        cell.labels["method"]: cell.config
+        for cell in cells_of(load_paper("gfl-appnp"), Choice(seeds=1, dataset=["csbm-dnc"]))
     }
     assert {name: cells[name].algorithm.local_epochs for name in ("I=1", "I=10", "I=20", "I=50")} == {
         "I=1": 1, "I=10": 10, "I=20": 20, "I=50": 50

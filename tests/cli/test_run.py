@@ -33,6 +33,7 @@ KEYS = {
     "bytes",
     "peak_memory",
     "versions",
+    "remarks",
 }
 FILES = {"config.toml", "summary.json", "partition.json", "rounds.parquet", "clients.parquet", "ledger.parquet"}
 COMMAND = [sys.executable, "-c", "from fedgraph_sim.cli.main import main; main()", "run"]

@@ -51,6 +51,15 @@ def test_where_an_error_is_measured_the_best_round_is_that_of_the_smallest(make_
     assert (run.metric, run.best_round, run.at_best_round("test")) == ("rmse", 2, 5.0)
 
 
+def test_of_equal_rounds_the_best_has_the_least_validation_loss(make_run):
+    import pandas as pd
+
+    run = make_run("r", summary={})
+    columns = {"val_accuracy": [0.5, 0.9, 0.9, 0.9], "val_loss": [0.1, 0.4, 0.3, 0.3], "test_accuracy": [0.5] * 4}
+    pd.DataFrame({"round": [1, 2, 3, 4], **columns}).to_parquet(run.folder / "rounds.parquet")
+    assert load_run(run.folder).best_round == 3
+
+
 def test_folders_of_runs_are_searched_and_a_run_counts_once(make_run, tmp_path):
     make_run("b")
     make_run("a")

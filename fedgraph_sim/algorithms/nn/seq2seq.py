@@ -26,7 +26,8 @@ class Sequences:
     """R rows to forecast: of each of B windows one per sensor, R = n B, the windows of a sensor together.
 
     `inputs` [history, R, 2] and `steps` [horizon, R, 2] are what encoder and decoder read, `steps` with the truth of
-    the step before; `target` [horizon, R] is normalised like them, `truth` is not, and `observed` tells what was read.
+    the step before; `target` [horizon, R] is normalised like them, `truth` is not, and `observed` tells what was read;
+    `is_seen` [R], which sensors take part in training.
     """
 
     inputs: Tensor
@@ -34,6 +35,7 @@ class Sequences:
     target: Tensor
     truth: Tensor
     observed: Tensor
+    is_seen: Tensor
 
 
 def sequences(series: SeriesTensors, starts: Tensor, scale: Tree) -> Sequences:
@@ -50,6 +52,7 @@ def sequences(series: SeriesTensors, starts: Tensor, scale: Tree) -> Sequences:
         target=frames[history:, :, 0],
         truth=windows.values.reshape(rows).T[history:],
         observed=windows.observed.reshape(rows).T[history:],
+        is_seen=series.is_seen.repeat_interleave(len(starts)),
     )
 
 
