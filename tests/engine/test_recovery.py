@@ -80,6 +80,15 @@ def actors(name: str) -> list[Any]:
     return [actor for actor in found if actor.state == "ALIVE" and actor.class_name == name]
 
 
+def placed(count: int) -> list[Any]:
+    """Return the client actors, as soon as Ray's state, which lags behind, has `count` of them."""
+    for _ in range(100):
+        if len(found := actors("HostActor")) == count:
+            break
+        time.sleep(0.1)
+    return found
+
+
 @pytest.mark.parametrize(
     ("algorithm", "options"),
     [
@@ -99,7 +108,7 @@ def test_a_client_actor_dies_inside_a_call(
     nodes = set()
     for event in run.events():
         if isinstance(event, Started):
-            nodes = {actor.node_id for actor in actors("HostActor")}
+            nodes = {actor.node_id for actor in placed(2)}
         if isinstance(event, RolledBack):
             back.append(event.round)
     assert event.status == "completed", event.error
@@ -159,8 +168,8 @@ def test_a_node_dies_and_shares_of_gpus_are_kept(prepare: Callable[..., Any], cl
     back = []
     for event in prepare("killed", *options, algorithm=Patient).events():
         if isinstance(event, Started):
-            placed = Counter((actor.node_id, actor.required_resources["GPU"]) for actor in actors("HostActor"))
-            assert [(share, count) for (_, share), count in placed.items()] == [(0.5, 2), (0.5, 2)]
+            shares = Counter((actor.node_id, actor.required_resources["GPU"]) for actor in placed(4))
+            assert [(share, count) for (_, share), count in shares.items()] == [(0.5, 2), (0.5, 2)]
             (node,) = cluster.worker_nodes
         if isinstance(event, RoundReport) and event.round == 2 and not back:
             cluster.remove_node(node, allow_graceful=False)
@@ -187,6 +196,17 @@ def test_memory_is_level(prepare: Callable[..., Any]) -> None:
         assert after <= 1.05 * before
 
 
+NODE = """
+import sys, time
+from ray._private.node import Node
+from ray._private.parameter import RayParams
+ports = {"min_worker_port": 0, "max_worker_port": 0, "node_manager_port": 0}
+Node(RayParams(gcs_address=sys.argv[1], num_cpus=4, num_gpus=4, object_store_memory=10**8, **ports), head=False)
+time.sleep(1000)
+"""
+"""Another node of the test's cluster, as Ray's own test clusters start theirs, but in a process of its own."""
+
+
 def test_a_node_that_does_not_see_the_partition(prepare: Callable[..., Any], cluster: Any, tmp_path: Path) -> None:
     import ray
 
@@ -194,23 +214,22 @@ def test_a_node_that_does_not_see_the_partition(prepare: Callable[..., Any], clu
         pytest.skip("no mounts of its own for a process here")
     options = (LOOP, "algorithm.name=fedavg", "algorithm.hidden=8", "engine.clients_per_actor=1")
     whole = finish(prepare("whole", *options, inline=True))
-    start = f"start --address {cluster.address} --block --num-cpus 4 --num-gpus 4 --node-ip-address 127.0.0.1"
-    script = f"mount -t tmpfs none {tmp_path / 'cache'} && exec {sys.executable} -c "
-    script += f"'from ray.scripts.scripts import main; main()' {start}"
+    script = f"mount -t tmpfs none {tmp_path / 'cache'} && exec {sys.executable} -c '{NODE}' {cluster.address}"
     known = {node["NodeID"] for node in ray.nodes()}
-    node = psutil.Popen(
-        ["unshare", "--mount", "sh", "-c", script], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    with (tmp_path / "node.log").open("w") as log:
+        command = ["unshare", "--mount", "sh", "-c", script]
+        node = psutil.Popen(command, stdout=log, stderr=log)
     try:
         for _ in range(300):
             apart = {node["NodeID"] for node in ray.nodes() if node["Alive"]} - known
             if apart:
                 break
             time.sleep(0.2)
+        assert apart, (tmp_path / "node.log").read_text()
         run = prepare("apart", *options, "engine.gpus_per_client=1")
         for event in run.events():
             if isinstance(event, Started):
-                assert apart & {actor.node_id for actor in actors("HostActor")}
+                assert apart & {actor.node_id for actor in placed(4)}
         assert event.status == "completed", event.error
         assert_same(whole, run.job.folder)
     finally:
