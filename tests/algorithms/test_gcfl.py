@@ -132,7 +132,7 @@ def test_the_norm_is_that_of_the_gradient(path_graphs, make_federation):
     fed = make_federation(algorithm, path_graphs[:1])
     server = algorithm.setup(fed)
     weights = {name: leaf[0].clone().requires_grad_() for name, leaf in server["models"].items()}
-    graph = fed._runner._hosts[0]._groups[0]._graphs[0]
+    graph = fed._runner._hosts[0]._groups[0]._data[0]
     logits = algorithm.network(weights, graph)
     torch.nn.functional.cross_entropy(logits[graph.train_mask], graph.y[graph.train_mask]).backward()
     expected = torch.cat([leaf.grad.flatten() for leaf in weights.values()]).norm()

@@ -144,23 +144,6 @@ def test_eight_clients_share_one_gpu(start: Callable[..., Iterator[Event]]) -> N
     assert sum(isinstance(event, RoundReport) for event in events) == 3
 
 
-def test_a_killed_actor_ends_the_run_and_keeps_the_results(
-    start: Callable[..., Iterator[Event]], tmp_path: Path
-) -> None:
-    events = start("killed", "rounds=500", "engine.clients_per_actor=5")
-    for event in events:
-        if isinstance(event, RoundReport) and event.round == 2:
-            break
-    psutil.Process(live_hosts()[0].pid).send_signal(signal.SIGKILL)
-    *_, outcome = events
-    assert isinstance(outcome, Outcome)
-    assert outcome.status == "failed"
-    assert "the actor that holds clients" in outcome.error
-    assert "died" in outcome.error
-    rounds = pq.read_table(tmp_path / "killed" / "rounds.parquet").num_rows
-    assert rounds == outcome.summary["rounds"] >= 2
-
-
 def test_rows_that_stay_in_their_actors_are_mixed_as_inline(finish: Callable[..., Path]) -> None:
     fedpub = ("algorithm.name=fedpub", "fraction=0.5", "dataset.num_features=300", "algorithm.hidden=128")
     packed = (*fedpub, "engine.clients_per_actor=5")

@@ -3,9 +3,11 @@
 import json
 import os
 import secrets
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -50,6 +52,9 @@ def head(home: Path, environment: dict[str, str]) -> Iterator[tuple[str, str]]:
     options = f"--node-ip-address 127.0.0.1 --port {gcs} --dashboard-host 127.0.0.1 --dashboard-port {dashboard}"
     options += f" --ray-client-server-port {clients} --dashboard-agent-listen-port 0 --min-worker-port 0"
     options += " --max-worker-port 0 --num-cpus 4 --include-log-monitor false"
+    # Jobs go to the cluster that was started last in a temporary folder; its sockets want a short path.
+    folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
+    options += f" --temp-dir {folder}"
     program = "from ray.scripts.scripts import main; main()"
     command = [sys.executable, "-c", program, "start", "--head", "--block", *options.split()]
     token = environment | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
@@ -67,6 +72,7 @@ def head(home: Path, environment: dict[str, str]) -> Iterator[tuple[str, str]]:
         for each in tree:
             each.kill()
         _, alive = psutil.wait_procs(tree, timeout=30)
+        shutil.rmtree(folder, ignore_errors=True)
         assert not alive
 
 
