@@ -7,9 +7,9 @@ import base64
 import hashlib
 import io
 import sys
-import tarfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from zipfile import ZIP_DEFLATED, ZipFile
 
 from fedgraph_sim.errors import RunError
 
@@ -27,8 +27,9 @@ def pack(folder: Path) -> str:
     if size > MAX_PARCEL:
         raise RunError(f"{folder} has {size / 1e6:.0f} MB, more than comes back this way; copy it from the head")
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
-        archive.add(folder, arcname=".")
+    with ZipFile(buffer, "w", compression=ZIP_DEFLATED) as archive:
+        for path in sorted(folder.rglob("*")):
+            archive.write(path, path.relative_to(folder))
     content = buffer.getvalue()
     lines = [base64.b64encode(content[at : at + LINE]).decode() for at in range(0, len(content), LINE)]
     return "\n".join([BEGIN, hashlib.sha256(content).hexdigest(), *lines, END])
@@ -48,8 +49,9 @@ def unpack(text: str, folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
         whole = Path(temporary) / folder.name
-        with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
-            archive.extractall(whole, filter="data")
+        whole.mkdir()
+        with ZipFile(io.BytesIO(content)) as archive:
+            archive.extractall(whole)
         whole.rename(folder)
 
 

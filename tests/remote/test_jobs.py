@@ -40,7 +40,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def environment(home: Path) -> dict[str, str]:
     """What processes see, without a token."""
-    mine = {"HOME": str(home), "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # on a head `python` is the one with the package
+    mine = {"HOME": str(home), "PATH": path, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
     hidden = ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "FEDGRAPH_DATA")
     return {key: value for key, value in os.environ.items() if key not in hidden} | mine
 
