@@ -19,7 +19,8 @@ from fedgraph_sim.algorithms.nn.optimizers import Adam
 from fedgraph_sim.algorithms.nn.seq2seq import Sequences, Weights, drawn_truth, sequences
 from fedgraph_sim.algorithms.split_forecaster import SplitForecaster, detached
 from fedgraph_sim.engine.algorithm import Client, client_step
-from fedgraph_sim.engine.federation import Federation, sample
+from fedgraph_sim.engine.arrays import to_device
+from fedgraph_sim.engine.federation import CPU, Federation, sample
 from fedgraph_sim.engine.replies import Replies
 from fedgraph_sim.engine.tree import Tree
 from fedgraph_sim.seeds import seed_for
@@ -94,13 +95,14 @@ class Cnfgnn(SplitForecaster):
             weights = trained.mean("weights", by=torch.ones(len(trained)))
         message = weights if self.average else None
         replies = fed.call(self.encode, message, clients=seen_clients(fed, server))
-        phase, encodings = self.server_phase(fed, server, replies.clients), replies.stack("encodings")
-        network, moments = server["network"], server["moments"]
+        phase = self.server_phase(fed, server, replies.clients)
+        encodings = replies.stack("encodings").to(fed.device)
+        network, moments = server_half(server, fed.device)
         for windows in phase.minibatches(encodings.shape[1], self.server_batch, self.server_epochs):
             network, moments = self.server_step(fed, phase, network, moments, encodings, windows)
         embeddings = self.embeddings(network, encodings, phase.links)
         fed.call_each(self.receive, {"embeddings": embeddings}, clients=phase.clients)
-        return server | {"weights": weights, "network": network, "moments": moments}
+        return server | {"weights": weights} | to_device({"network": network, "moments": moments}, CPU)
 
     def server_phase(self, fed: Federation, server: Tree, clients: Sequence[int] | None = None) -> "ServerPhase":
         """Return who takes part in the server's phase, all seen clients or `clients`, with the links among them."""
@@ -111,7 +113,7 @@ class Cnfgnn(SplitForecaster):
         return ServerPhase(
             clients=tuple(clients),
             answering=answering,
-            links=Links.of(fed.task.client_graph[list(clients)][:, list(clients)]),
+            links=Links.of(fed.task.client_graph[list(clients)][:, list(clients)], fed.device),
             generator=torch.Generator().manual_seed(seed_for(fed.seed, "windows", fed.round)),
         )
 
@@ -127,7 +129,7 @@ class Cnfgnn(SplitForecaster):
             {"embeddings": embeddings.detach()[answering], "windows": windows.int().expand(len(answering), -1)},
             clients=[phase.clients[at] for at in answering],
         )
-        gradient = replies.stack("gradient") / len(replies)
+        gradient = replies.stack("gradient").to(fed.device) / len(replies)
         answering = [phase.clients.index(client) for client in replies.clients]
         gradients = torch.autograd.grad(embeddings[answering], list(leaves.values()), gradient, allow_unused=True)
         return self._stepped(network, moments, leaves, gradients)
@@ -140,7 +142,8 @@ class Cnfgnn(SplitForecaster):
             name: torch.zeros_like(leaf) if gradient is None else gradient
             for (name, leaf), gradient in zip(leaves.items(), gradients, strict=True)
         }
-        return self.graph_optimizer.update(network, known, moments, where=torch.tensor(True))
+        where = torch.ones((), dtype=torch.bool, device=moments["step"].device)
+        return self.graph_optimizer.update(network, known, moments, where=where)
 
     def embeddings(self, network: Weights, encodings: Tensor, links: Links) -> Tensor:
         """Return the embeddings [num_clients, number of windows, hidden], some windows at a time."""
@@ -189,24 +192,27 @@ class Cnfgnn(SplitForecaster):
     def split_round(self, fed: Federation, server: Tree) -> Tree:
         """Train both halves together for one pass over the windows."""
         phase = self.server_phase(fed, server)
-        network, moments = server["network"], server["moments"]
+        network, moments = server_half(server, fed.device)
         for windows in phase.minibatches(int(server["num_windows"]), self.batch_size, self.local_epochs):
             message = {"windows": windows.int()}
             encoded = fed.call(self.encode_batch, message, clients=phase.clients)
             if encoded.clients != phase.clients:
                 phase = self.server_phase(fed, server, encoded.clients)
-            leaves = detached(network) | {"encodings": encoded.stack("encodings").detach().requires_grad_()}
-            received = leaves.pop("encodings")
+            leaves = detached(network)
+            received = encoded.stack("encodings").detach().to(fed.device).requires_grad_()
             embeddings = self.graph_network(leaves, received, phase.links)
             replies = fed.call_each(self.decode_batch, {"embeddings": embeddings.detach()}, clients=phase.clients)
             own = [phase.clients.index(client) for client in replies.clients]
             *gradients, back = torch.autograd.grad(
-                embeddings[own], [*leaves.values(), received], replies.stack("gradient"), allow_unused=True
+                embeddings[own],
+                [*leaves.values(), received],
+                replies.stack("gradient").to(fed.device),
+                allow_unused=True,
             )
             mean = [part if part is None else part / len(replies) for part in gradients]
             network, moments = self._stepped(network, moments, leaves, mean)
             fed.call_each(self.learn_batch, {"gradient": back[own]}, clients=replies.clients)
-        return server | {"network": network, "moments": moments}
+        return server | to_device({"network": network, "moments": moments}, CPU)
 
     @client_step(batched=True)
     def encode_batch(self, client: Client, message: Tree) -> Tree:
@@ -250,10 +256,11 @@ class Cnfgnn(SplitForecaster):
         """
         held_out = fed.call(self.encode_held_out, server["weights"] if self.average else None)
         assert fed.task.client_graph is not None, "the sensors' links are known"
-        phase, links = self.server_phase(fed, server), Links.of(fed.task.client_graph)
-        val, test, seen = held_out.stack("val"), held_out.stack("test"), list(phase.clients)
-        embeddings = {"val": torch.zeros_like(val), "test": self.embeddings(server["network"], test, links)}
-        embeddings["val"][seen] = self.embeddings(server["network"], val[seen], phase.links)
+        phase, links = self.server_phase(fed, server), Links.of(fed.task.client_graph, fed.device)
+        val, test = to_device([held_out.stack("val"), held_out.stack("test")], fed.device)
+        (network, _), seen = server_half(server, fed.device), list(phase.clients)
+        embeddings = {"val": torch.zeros_like(val), "test": self.embeddings(network, test, links)}
+        embeddings["val"][seen] = self.embeddings(network, val[seen], phase.links)
         return fed.call_each(self.evaluate, embeddings)
 
     @client_step(batched=True)
@@ -276,6 +283,12 @@ class Cnfgnn(SplitForecaster):
             return self.forecast_with(weights, rows, embeddings[places])
 
         return self.scores(client, predict)
+
+
+def server_half(server: Tree, device: torch.device) -> tuple[Weights, Tree]:
+    """Return the graph network and its moments where they are trained."""
+    half = to_device({"network": server["network"], "moments": server["moments"]}, device)
+    return half["network"], half["moments"]
 
 
 def seen_clients(fed: Federation, server: Tree) -> list[int]:

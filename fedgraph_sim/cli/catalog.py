@@ -14,9 +14,11 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from fedgraph_sim.cli.options import algorithm_names, dataset_names, partitioner_names, recipe_names
+
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=algorithm_names)
 def algorithms(name: str | None) -> None:
     """List the algorithms, or show every parameter of the algorithm NAME."""
     from fedgraph_sim.algorithms.registry import ALGORITHMS
@@ -25,7 +27,7 @@ def algorithms(name: str | None) -> None:
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=dataset_names)
 def datasets(name: str | None) -> None:
     """List the data sets, or show every option of the data set NAME."""
     from fedgraph_sim.datasets.registry import DATASETS
@@ -34,7 +36,7 @@ def datasets(name: str | None) -> None:
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=partitioner_names)
 def partitioners(name: str | None) -> None:
     """List the partitioners, or show every option of the partitioner NAME."""
     from fedgraph_sim.datasets.registry import PARTITIONERS
@@ -62,7 +64,7 @@ def keys() -> None:
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=recipe_names)
 def recipes(name: str | None) -> None:
     """List the recipes: whole-run files for `fedgraph-sim run recipe:NAME`; or print the recipe NAME, to be kept.
 

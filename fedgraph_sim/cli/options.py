@@ -1,6 +1,7 @@
 """Options that several commands share."""
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,23 @@ def comma_separated(ctx: click.Context, parameter: click.Parameter, value: str |
     return tuple(part.strip() for part in value.split(",") if part.strip()) if value is not None else None
 
 
+def completes(module: str, names: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """Return what completes one of `names` of a module of the package, or the last of several with commas between."""
+
+    def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+        found = getattr(import_module(f"fedgraph_sim.{module}"), names)
+        before, comma, last = incomplete.rpartition(",")
+        return [before + comma + name for name in (found() if callable(found) else found) if name.startswith(last)]
+
+    return complete
+
+
+algorithm_names = completes("algorithms.registry", "ALGORITHMS")
+dataset_names = completes("datasets.registry", "DATASETS")
+partitioner_names = completes("datasets.registry", "PARTITIONERS")
+recipe_names = completes("recipes", "all_recipes")
+paper_names = completes("recipes", "all_papers")
+
 data_dir_option: Decorator = click.option(
     "--data-dir",
     metavar="DIR",
@@ -40,9 +58,19 @@ data_dir_option: Decorator = click.option(
 
 _WHAT: list[Decorator] = [
     click.argument("file", required=False, type=RunFile()),
-    click.option("--dataset", metavar="D", help="Data set; see `fedgraph-sim datasets`.  [default: csbm]"),
+    click.option(
+        "--dataset",
+        metavar="D",
+        shell_complete=dataset_names,
+        help="Data set; see `fedgraph-sim datasets`.  [default: csbm]",
+    ),
     click.option("--clients", metavar="N", type=int, help="Number of clients.  [default: 10]"),
-    click.option("--partition", metavar="P", help="Partitioner; see `fedgraph-sim partitioners`.  [default: metis]"),
+    click.option(
+        "--partition",
+        metavar="P",
+        shell_complete=partitioner_names,
+        help="Partitioner; see `fedgraph-sim partitioners`.  [default: metis]",
+    ),
     click.option("--seed", metavar="S", type=int, help="Seed of split, weights and all draws.  [default: 0]"),
     click.option(
         "--set",
@@ -55,7 +83,12 @@ _WHAT: list[Decorator] = [
 
 
 _HOW: list[Decorator] = [
-    click.option("--algorithm", metavar="A", help="Algorithm; see `fedgraph-sim algorithms`.  [default: fedpub]"),
+    click.option(
+        "--algorithm",
+        metavar="A",
+        shell_complete=algorithm_names,
+        help="Algorithm; see `fedgraph-sim algorithms`.  [default: fedpub]",
+    ),
     click.option("--rounds", metavar="R", type=int, help="Number of rounds.  [default: 100]"),
     click.option("--name", metavar="NAME", help="Name of the run's folder.  [default: time, algorithm and data set]"),
     click.option("--force", is_flag=True, help="Replace a run folder that exists."),

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import click
 
-from fedgraph_sim.cli.options import comma_separated, data_dir_option, grid_options
+from fedgraph_sim.cli.options import comma_separated, data_dir_option, grid_options, paper_names
 
 
 @click.command()
-@click.argument("paper")
+@click.argument("paper", shell_complete=paper_names)
 @click.option("--dataset", metavar="D,...", callback=comma_separated, help="Data sets.  [default: all of the paper]")
 @click.option("--clients", metavar="N,...", callback=comma_separated, help="Numbers of clients.  [default: all]")
 @click.option("--partition", metavar="P,...", callback=comma_separated, help="Partitioners.  [default: the paper's]")

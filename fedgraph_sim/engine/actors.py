@@ -77,6 +77,5 @@ def start_coordinator(job: "Job") -> Any:
     # Two threads: `stop` must get through while `run` is under way.
     actor: Any = ray.remote(CoordinatorActor)
     placement = job.placement
-    return actor.options(num_cpus=0, max_concurrency=2, scheduling_strategy=here).remote(
-        [ray.put(job)], len(placement.actors), placement.cpus, placement.gpus
-    )
+    options = {"num_cpus": 0, "num_gpus": placement.server_gpus, "max_concurrency": 2, "scheduling_strategy": here}
+    return actor.options(**options).remote([ray.put(job)], len(placement.actors), placement.cpus, placement.gpus)

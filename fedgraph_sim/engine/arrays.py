@@ -42,6 +42,11 @@ def to_tensors(tree: Tree) -> Tree:
     return tree_map(tensor, tree)
 
 
+def device_for(*, use_cuda: bool) -> torch.device:
+    """Return where this process computes: on its GPU, if it may use one and has one."""
+    return torch.device("cuda" if use_cuda and torch.cuda.is_available() else "cpu")
+
+
 def to_device(tree: Tree, device: torch.device) -> Tree:
     """Return the tree on `device`; what is there already is not copied."""
     return tree_map(

@@ -18,7 +18,7 @@ NOT_FOUND = (
 
 
 def connect(address: str | None = None, **options: Any) -> list[Node]:
-    """Connect this process to Ray and return the machines of its cluster.
+    """Connect this process to Ray and return the machines of its cluster, this one first.
 
     A connection that this process already has is used; else the cluster at `address` or RAY_ADDRESS; else a cluster on
     this machine alone is started, which ends with the process and listens on the loopback interface only. `options` are
@@ -44,7 +44,9 @@ def connect(address: str | None = None, **options: Any) -> list[Node]:
                 hint = "free CPUs and memory, or run with --inline"
                 raise RunError(f"Ray did not start on this machine: {reason}; {hint}") from error
             raise ConfigError(f"cannot connect to Ray at {address}: {reason}") from error
-    return [_node(node) for node in ray.nodes() if node["Alive"]]
+    here = ray.get_runtime_context().get_node_id()
+    alive = [node for node in ray.nodes() if node["Alive"]]
+    return [_node(node) for node in sorted(alive, key=lambda node: node["NodeID"] != here)]
 
 
 def has_token() -> bool:

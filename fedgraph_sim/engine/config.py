@@ -35,6 +35,11 @@ class EngineConfig(BaseModel):
         description='GPU share that an actor reserves for the client it is running; "auto": all GPUs, evenly',
         json_schema_extra={"unit": "GPUs"},
     )
+    server_gpus: float = Field(
+        0,
+        description="GPU share that the server reserves on its machine, for algorithms that train a model there",
+        json_schema_extra={"unit": "GPUs"},
+    )
     batched: bool = Field(
         True,
         description="whether an actor runs its clients in one computation where a step allows it; false: one after "
@@ -62,7 +67,7 @@ class EngineConfig(BaseModel):
             raise ValueError('must be at least 1, or "auto"')
         return value
 
-    @field_validator("cpus_per_client", "gpus_per_client")
+    @field_validator("cpus_per_client", "gpus_per_client", "server_gpus")
     @classmethod
     def _a_share_that_ray_can_give(cls, value: float | str) -> float | str:
         if isinstance(value, str):

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import torch
 
+from fedgraph_sim.engine.arrays import device_for
 from fedgraph_sim.engine.checkpoint import (
     FOLDER,
     Checkpoint,
@@ -76,6 +77,7 @@ class Coordinator:
             seed=job.config.seed,
             fraction=job.config.fraction,
             ledger=self._ledger,
+            device=device_for(use_cuda=config.engine.server_gpus > 0),
             system=system_of(config.system, sizes=self._info.sizes, seed=config.seed),
         )
         self._key = run_key(config, job.store)

@@ -21,6 +21,8 @@ from fedgraph_sim.engine.system import System
 from fedgraph_sim.engine.tree import Tree, leaves
 from fedgraph_sim.seeds import seed_for
 
+CPU = torch.device("cpu")
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Task:
@@ -65,6 +67,7 @@ class Federation:
         seed: int,
         fraction: float = 1.0,
         ledger: Ledger,
+        device: torch.device = CPU,
         system: System | None = None,
     ) -> None:
         self.clients = tuple(range(num_clients))
@@ -72,6 +75,8 @@ class Federation:
         self.seed = seed
         self.fraction = fraction
         self.ledger = ledger
+        self.device = device
+        """Where a model of the server's own may train; replies come, and its state stays, on the CPU."""
         self.system = system
         self._runner = runner
         self.published: Tree = None

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from fedgraph_sim.engine.algorithm import Algorithm, is_batched
-from fedgraph_sim.engine.arrays import to_device
+from fedgraph_sim.engine.arrays import device_for, to_device
 from fedgraph_sim.engine.batch import groups_of_like_size
 from fedgraph_sim.engine.call import Call, StepFailure
 from fedgraph_sim.engine.client_axis import gather, pick
@@ -106,7 +106,7 @@ def host_of(
     """Return a host of the clients of one place of the job."""
     keep_large_blocks()
     torch.set_num_threads(job.num_threads)
-    device = torch.device("cuda" if use_cuda and torch.cuda.is_available() else "cpu")
+    device = device_for(use_cuda=use_cuda)
     parts = load(job, job.placement.actors[place])
     data = {client: client_data(part, device, job.config.link_split) for client, part in parts.items()}
     return ClientHost(job.config.algorithm, data, batched=job.config.engine.batched)

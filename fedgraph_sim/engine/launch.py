@@ -91,7 +91,7 @@ def prepare_run(
         config=config,
         store=store.folder,
         folder=folders.run,
-        placement=_placement(store.info, config, nodes),
+        placement=_placement(store.info, config, nodes, inline=inline),
         started=started,
         seconds_partition=seconds_partition,
         inline=inline,
@@ -220,5 +220,8 @@ def _connect(address: str | None) -> list[Node]:
     return connect(address)
 
 
-def _placement(info: StoreInfo, config: RunConfig, nodes: list[Node]) -> Placement:
-    return place(info.sizes, config.engine, nodes)
+def _placement(info: StoreInfo, config: RunConfig, nodes: list[Node], *, inline: bool) -> Placement:
+    engine = config.engine
+    if inline:  # one process has all GPUs, and reserves none
+        engine = engine.model_copy(update={"gpus_per_client": "auto", "server_gpus": 0})
+    return place(info.sizes, engine, nodes)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, floor
 
 import psutil
@@ -18,12 +18,14 @@ MEMORY_PER_ACTOR = 400 * 2**20
 class Node:
     """What one machine of the cluster has: CPUs, GPUs, and in bytes its memory and the object store beside it.
 
-    `id` and `host` are Ray's number and the name of the machine; both empty where there is no Ray.
+    `server_gpus` is what the server takes of the GPUs; `id` and `host` are Ray's number and the name of the machine,
+    both empty where there is no Ray.
     """
 
     cpus: float
     gpus: float
     memory: float
+    server_gpus: float = 0
     object_store: float = 0
     id: str = ""
     host: str = ""
@@ -31,11 +33,12 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """The clients of each actor, and the CPUs and GPUs that each actor reserves."""
+    """The clients of each actor, the CPUs and GPUs that each actor reserves, and the GPUs of the server."""
 
     actors: tuple[tuple[int, ...], ...]
     cpus: float
     gpus: float
+    server_gpus: float = 0
     reason: str
 
     def describe(self) -> str:
@@ -44,7 +47,8 @@ class Placement:
         held = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
         share = f"{self.cpus:g} CPU" + (f" and {self.gpus:g} GPU" if self.gpus else "")
         actors = f"{len(self.actors)} actor{'s' * (len(self.actors) > 1)}"
-        return f"{actors} of {held} client{'s' * (sizes[-1] > 1)}, {share} each ({self.reason})"
+        server = f"; {self.server_gpus:g} GPU for the server" if self.server_gpus else ""
+        return f"{actors} of {held} client{'s' * (sizes[-1] > 1)}, {share} each ({self.reason}){server}"
 
 
 def this_machine() -> Node:
@@ -53,11 +57,18 @@ def this_machine() -> Node:
 
 
 def place(sizes: Sequence[int], engine: EngineConfig, nodes: Sequence[Node]) -> Placement:
-    """Pack clients of the given `sizes` (nodes + edges) into actors that fit on `nodes`.
+    """Pack clients of the given `sizes` (nodes + edges) into actors that fit on `nodes`, the server's machine first.
 
     Raises:
         ConfigError: when what was asked for does not fit the cluster, with the numbers.
     """
+    if engine.server_gpus:
+        if not _slots("GPU", engine.server_gpus, nodes[0]):
+            raise ConfigError(
+                f"engine.server_gpus={engine.server_gpus:g} asks for more than the {nodes[0].gpus:g} GPUs of the "
+                "server's machine; lower it"
+            )
+        nodes = [replace(nodes[0], server_gpus=engine.server_gpus), *nodes[1:]]
     if engine.gpus_per_client == "auto" and any(node.gpus >= 1 for node in nodes):
         nodes = [node for node in nodes if node.gpus >= 1]  # all GPUs are shared out, so no actor goes elsewhere
     num_clients = len(sizes)
@@ -80,7 +91,8 @@ def place(sizes: Sequence[int], engine: EngineConfig, nodes: Sequence[Node]) -> 
             f"{num_actors} actors of {cpus:g} CPU and {gpus:g} GPU each do not fit: the machines that have both take "
             f"{fits}; lower engine.cpus_per_client or engine.gpus_per_client, or raise engine.clients_per_actor"
         )
-    return Placement(actors=pack(sizes, num_actors), cpus=cpus, gpus=gpus, reason=reason)
+    actors = pack(sizes, num_actors)
+    return Placement(actors=actors, cpus=cpus, gpus=gpus, server_gpus=engine.server_gpus, reason=reason)
 
 
 def pack(sizes: Sequence[int], num_actors: int) -> tuple[tuple[int, ...], ...]:
@@ -123,23 +135,28 @@ def _slots(kind: str, share: float, node: Node) -> int:
     """Return how many actors with this share fit on `node`; Ray keeps a GPU fraction within one device."""
     if share == 0:
         return 10**9
-    amount = _amount(kind, node)
-    if kind == "GPU" and share < 1:
-        return floor(amount) * floor(1 / share + 1e-9)
-    return floor(amount / share + 1e-9)
+    if kind == "CPU":
+        return floor(node.cpus / share + 1e-9)
+    free = floor(node.gpus) - node.server_gpus
+    if share >= 1:
+        return floor(free / share + 1e-9)
+    return floor(free) * floor(1 / share + 1e-9) + floor((free - floor(free)) / share + 1e-9)
 
 
 def _share(kind: str, wanted: float | str, num_actors: int, nodes: Sequence[Node]) -> float:
     if isinstance(wanted, str):
         available = sum(floor(_amount(kind, node)) for node in nodes)
-        per_device = ceil(num_actors / available) if available else 0
-        share = floor(10_000 / per_device) / 10_000 if per_device else 0.0
-        if available and not share:
-            raise ConfigError(
-                f"{num_actors} actors cannot share {available} {kind}(s), since a share is at least 0.0001; "
-                "raise engine.clients_per_actor"
-            )
-        return share
+        if not available:
+            return 0.0
+        # The most that all can have: all of a device, a half, a third, ...
+        for per_device in range(ceil(num_actors / available), 10_001):
+            share = floor(10_000 / per_device) / 10_000
+            if sum(_slots(kind, share, node) for node in nodes) >= num_actors:
+                return share
+        raise ConfigError(
+            f"{num_actors} actors cannot share {available} {kind}(s), since a share is at least 0.0001; "
+            "raise engine.clients_per_actor"
+        )
     fits = sum(_slots(kind, wanted, node) for node in nodes)
     if num_actors > fits:
         raise ConfigError(

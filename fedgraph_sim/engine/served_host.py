@@ -1,6 +1,7 @@
 """A host as another process sees it: trees come and go as arrays, and what only places need stays, under numbers."""
 
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -64,6 +65,7 @@ class ServedHost:
         self._host = host
         self._replies: dict[int, Here | StepFailure] = {}
         self._held: dict[int, Tree | StepFailure] = {}
+        self._round = 0
 
     def run(self, number: int, call: Call, shared: Any, released: Sequence[int]) -> Answer | StepFailure:
         """Run the step of `call` with its messages, arrays, and hold the replies.
@@ -73,6 +75,7 @@ class ServedHost:
         for old in released:
             self._replies.pop(old, None)
             self._held.pop(old, None)
+        self._round = call.round
         whole = self._with_messages(call, shared)
         begin = time.perf_counter()
         tree = whole if isinstance(whole, StepFailure) else self._host.run(whole)
@@ -115,15 +118,29 @@ class ServedHost:
 
     def keep(self, number: int, key: str | None, replies: int) -> None:
         """Hold replies, or a part of them, under `number` of their own."""
-        self._held[number] = _of(self._replies[replies], lambda here: here.tree(key))
+        self._attempt(number, "keep", lambda: _of(self._replies[replies], lambda here: here.tree(key)))
 
     def expand(self, number: int, tree: Tree, count: int) -> None:
         """Hold `count` rows of `tree`, arrays."""
-        self._held[number] = expanded(to_tensors(tree), count)
+        self._attempt(number, "spread", lambda: expanded(to_tensors(tree), count))
 
     def compute(self, number: int, function: Callable[..., Tree], *arguments: Any) -> None:
         """Hold ``function(*arguments)``, with what the arguments stand for in their places."""
-        self._held[number] = apply(function, *map(self._value, arguments))
+        name = getattr(function, "__name__", "compute")
+        self._attempt(number, name, lambda: apply(function, *map(self._value, arguments)))
+
+    def _attempt(self, number: int, what: str, make: Callable[[], Tree | StepFailure]) -> None:
+        """Hold what `make` returns, or why it returns nothing: nobody waits for this, but somebody for the result."""
+        try:
+            self._held[number] = make()
+        except Exception as error:
+            self._held[number] = StepFailure(
+                who="the rows of the clients",
+                round=self._round,
+                step=what,
+                reason=f"{type(error).__name__}: {error}",
+                traceback=traceback.format_exc(),
+            )
 
     def _value(self, argument: Any) -> Any:
         if isinstance(argument, Own):

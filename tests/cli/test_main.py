@@ -83,7 +83,7 @@ def test_completion_prints_what_the_shell_loads(invoke, shell):
     assert f"_FEDGRAPH_SIM_COMPLETE={shell}_complete" in result.output
 
 
-def test_commands_and_options_complete(monkeypatch):
+def test_commands_options_and_names_complete(monkeypatch):
     def completed(*words):
         environment = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
         environment |= {"_FEDGRAPH_SIM_COMPLETE": "bash_complete"}
@@ -93,6 +93,11 @@ def test_commands_and_options_complete(monkeypatch):
 
     assert completed("fedgraph-sim", "re") == {"report", "reproduce", "recipes"}
     assert completed("fedgraph-sim", "table", "--ro") == {"--rows"}
+    assert completed("fedgraph-sim", "run", "--algorithm", "fedp") == {"fedprox", "fedpub", "fedper"}
+    assert completed("fedgraph-sim", "run", "--partition", "lo") == {"louvain"}
+    assert completed("fedgraph-sim", "datasets", "Ci") == {"CiteSeer"}
+    assert completed("fedgraph-sim", "reproduce", "cn") == {"cnfgnn"}
+    assert completed("fedgraph-sim", "recipes", "gfl-appnp-co") == {"gfl-appnp-cora-2708"}
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("algorithms", "datasets", "keys")])

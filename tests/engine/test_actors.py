@@ -74,11 +74,16 @@ def assert_equal_runs(first: Path, second: Path) -> None:
 
 def live_hosts() -> list[Any]:
     """Return what Ray's own state says of the client actors that are alive."""
+    return live_actors("HostActor")
+
+
+def live_actors(kind: str) -> list[Any]:
+    """Return what Ray's own state says of the actors of a kind that are alive."""
     import ray
     from ray.util.state import list_actors
 
     actors = list_actors(address=ray.get_runtime_context().gcs_address, detail=True)
-    return [actor for actor in actors if actor.state == "ALIVE" and actor.class_name == "HostActor"]
+    return [actor for actor in actors if actor.state == "ALIVE" and actor.class_name == kind]
 
 
 def test_loop_hosts_agree_to_the_bit_for_every_packing(finish: Callable[..., Path]) -> None:
@@ -142,6 +147,16 @@ def test_eight_clients_share_one_gpu(start: Callable[..., Iterator[Event]]) -> N
     assert [host.device for host in started.hosts] == ["cpu"] * 8  # a logical GPU: torch sees no CUDA here
     assert [actor.required_resources["GPU"] for actor in live_hosts()] == [0.125] * 8
     assert sum(isinstance(event, RoundReport) for event in events) == 3
+
+
+def test_the_server_has_a_gpu_share_of_its_own(start: Callable[..., Iterator[Event]]) -> None:
+    events = start("server", "engine.server_gpus=0.5", "engine.clients_per_actor=5")
+    assert isinstance(next(events), Started)
+    assert [actor.required_resources["GPU"] for actor in live_hosts()] == [0.25, 0.25]
+    assert [actor.required_resources["GPU"] for actor in live_actors("CoordinatorActor")] == [0.5]
+    *_, outcome = events
+    assert isinstance(outcome, Outcome)
+    assert outcome.status == "completed", outcome.error
 
 
 def test_rows_that_stay_in_their_actors_are_mixed_as_inline(finish: Callable[..., Path]) -> None:

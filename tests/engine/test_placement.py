@@ -38,6 +38,11 @@ def placed(num_clients, nodes, **engine):
         (10, [node(memory=5 * MEMORY_PER_ACTOR)], {}, 4, 1, 0),
         (10, [node(cpus=16.0), node(cpus=2.0, gpus=1.0)], {}, 2, 1, 0.5),
         (10, [node(cpus=16.0), node(cpus=2.0, gpus=4.0)], {"gpus_per_client": 0.5}, 2, 1, 0.5),
+        (3, [node(gpus=1.0)], {"server_gpus": 0.25}, 3, 1, 0.25),
+        (3, [node(gpus=1.0)], {"server_gpus": 0.5}, 3, 1, 0.1666),
+        (3, [node(gpus=2.0), node(gpus=1.0)], {"server_gpus": 1.0}, 3, 1, 0.5),
+        (4, [node(gpus=1.0)], {"server_gpus": 0.5, "gpus_per_client": 0.25}, 2, 1, 0.25),
+        (4, [node(gpus=1.0)], {"server_gpus": 0.5, "gpus_per_client": 0.0}, 4, 1, 0),
     ],
 )
 def test_actors_and_shares(num_clients, nodes, engine, num_actors, cpus, gpus):
@@ -51,6 +56,14 @@ def test_actors_and_shares(num_clients, nodes, engine, num_actors, cpus, gpus):
     [
         (10, [node(gpus=1.0)], {"gpus_per_client": 0.25, "clients_per_actor": 1}, "10 actors asks for 2.5 GPUs, .*4"),
         (3, [node(gpus=2.0)], {"gpus_per_client": 0.6, "clients_per_actor": 1}, "has 2 and takes 2 such actors"),
+        (1, [node(gpus=1.0)], {"gpus_per_client": 1.0, "server_gpus": 0.5}, "for 1 actors asks for 1 GPUs"),
+        (
+            1,
+            [node(), node(gpus=8.0)],
+            {"server_gpus": 0.5},
+            "server_gpus=0.5 asks for more than the 0 GPUs of the server",
+        ),
+        (1, [node(gpus=1.0)], {"server_gpus": 2.0}, "server_gpus=2 asks for more than the 1 GPUs"),
         (1, [node()], {"gpus_per_client": 1.0}, "for 1 actors asks for 1 GPUs, but the cluster has 0"),
         (2, [node(cpus=2.0)], {"cpus_per_client": 2.0, "clients_per_actor": 1}, "asks for 4 CPUs, .* has 2"),
         (1, [node(cpus=2.0), node(cpus=2.0)], {"cpus_per_client": 3.0}, "asks for 3 CPUs, but the cluster has 4 .* 0"),
