@@ -61,7 +61,7 @@ def test_actors_and_shares(num_clients, nodes, engine, num_actors, cpus, gpus):
             1,
             [node(), node(gpus=8.0)],
             {"server_gpus": 0.5},
-            "server_gpus=0.5 asks for more than the 0 GPUs of the server",
+            "server_gpus=0.5 asks for more than the 0 GPUs",
         ),
         (1, [node(gpus=1.0)], {"server_gpus": 2.0}, "server_gpus=2 asks for more than the 1 GPUs"),
         (1, [node()], {"gpus_per_client": 1.0}, "for 1 actors asks for 1 GPUs, but the cluster has 0"),
