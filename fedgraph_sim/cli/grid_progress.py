@@ -11,7 +11,7 @@ from rich.table import Table
 from fedgraph_sim.cli.catalog import table_console
 from fedgraph_sim.cli.grid_board import Board, result_of, table_of
 from fedgraph_sim.cli.grid_results import GridResults
-from fedgraph_sim.cli.progress import stop_on_signal
+from fedgraph_sim.cli.progress import only_results, stop_on_signal
 from fedgraph_sim.cli.run import INTERRUPTED
 from fedgraph_sim.configuration import cache_folder
 from fedgraph_sim.engine.launch import Folders
@@ -50,10 +50,10 @@ def run_missing(results: GridResults, folders: Folders, jobs: int | None) -> End
     if not missing:
         return Ending(failed=(), interrupted=False)
     plans = [Plan(config=cell.config, folders=replace(folders, run=folders.run / cell.folder)) for cell in missing]
-    with console.status("starting"):
+    with only_results(), console.status("starting"):
         runs = run_all(plans, jobs)
     failed = []
-    with Board(results, console) as board, stop_on_signal(runs.stop, console):
+    with only_results(), Board(results, console) as board, stop_on_signal(runs.stop, console):
         for number, event in runs.events():
             cell = missing[number]
             if isinstance(event, Started):

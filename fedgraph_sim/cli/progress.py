@@ -2,8 +2,9 @@
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from types import FrameType
 from typing import Any
 
@@ -34,7 +35,7 @@ def follow(run: Run | RemoteRun, *, profile: bool = False) -> Outcome:
     task = bar.add_task("", total=run.job.config.num_rounds)
     outcome: Outcome | None = None
     num_bytes = 0
-    with stop_on_signal(run.stop, console), bar if console.is_terminal else nullcontext():
+    with only_results(), stop_on_signal(run.stop, console), bar if console.is_terminal else nullcontext():
         for event in run.events():
             if isinstance(event, Started):
                 console.print(_device_line(event, run), soft_wrap=True)
@@ -56,6 +57,13 @@ def follow(run: Run | RemoteRun, *, profile: bool = False) -> Outcome:
     if profile:
         Console(highlight=False).print(profile_table(outcome.summary["profile"]))
     return outcome
+
+
+@contextmanager
+def only_results() -> Iterator[None]:
+    """Keep standard output for results: what Ray passes on, or a client's step prints, goes to standard error."""
+    with redirect_stdout(sys.stderr):
+        yield
 
 
 def announce(run: Run | RemoteRun, console: Console) -> None:

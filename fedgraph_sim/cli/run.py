@@ -79,7 +79,7 @@ def run(
     started = time.time()
     from rich.console import Console
 
-    from fedgraph_sim.cli.progress import follow
+    from fedgraph_sim.cli.progress import follow, only_results
     from fedgraph_sim.configuration import cache_folder, load_config
     from fedgraph_sim.engine.checks import check_resumes, check_run_name
     from fedgraph_sim.engine.files import CONFIG_FILE
@@ -99,7 +99,8 @@ def run(
         store=store and store.absolute(),
     )
     address = address or os.environ.get("RAY_ADDRESS", "")
-    with Console(stderr=True).status("loading the data" if inline else "loading the data, starting Ray"):
+    what = "loading the data" if inline else "loading the data, starting Ray"
+    with only_results(), Console(stderr=True).status(what):
         if address.startswith("ray://") and not inline and resume is None:
             prepared: Run | RemoteRun = prepare_remote_run(
                 config, folders, force=force, started=started, address=address

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ def connect(address: str | None = None, **options: Any) -> list[Node]:
     those of ``ray.init`` for a cluster that is there.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if not sys.stderr.isatty():
+        os.environ.setdefault("RAY_COLOR_PREFIX", "0")  # of what actors print
     address = address or os.environ.get("RAY_ADDRESS")
     if address is None or urlsplit(_url(address)).hostname in LOOPBACK:
         # Read when Ray is imported: without it Ray takes 127.0.0.1 for the address to other machines, on Linux, too.

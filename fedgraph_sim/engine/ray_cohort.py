@@ -68,7 +68,7 @@ class RemoteHost:
         when = f"round {call.round}, step {call.step}"
         if call.round != self._round:
             self._round, self._steps = call.round, {}
-        self._steps[when] = answer
+        self._steps[when] = answer, call.clients
         return There(self, number, cache(partial(self.get, answer, when=when)))
 
     def argument(self, value: Any) -> Any:
@@ -82,17 +82,28 @@ class RemoteHost:
         try:
             return ray.get(reference, timeout=self._timeout)
         except GetTimeoutError:
-            hung = (step for step, answer in self._steps.items() if not ray.wait([answer], timeout=0)[0])
             raise RunError(
-                f"{next(hung, when)}: {self} gave no answer within engine.step_timeout={self._timeout:g} s; raise it "
-                "if steps may take that long"
+                f"{self._hung(when)} gave no answer within engine.step_timeout={self._timeout:g} s; raise it if steps "
+                "may take that long"
             ) from None
         except (RayActorError, ObjectLostError) as error:
             self.lost = self.lost or str(error)
             raise RunError(f"{when}: {self} died", str(error)) from None
 
+    def _hung(self, when: str) -> str:
+        """Name the first step of this round that is not over, and the clients that were asked for it."""
+        for step, (answer, clients) in self._steps.items():
+            if not ray.wait([answer], timeout=0)[0]:
+                one = f"one of the clients {_listed(clients)}, which share an actor,"
+                return f"{step}: client {clients[0]}" if len(clients) == 1 else f"{step}: {one}"
+        return f"{when}: {self}"
+
     def __str__(self) -> str:
-        return f"the actor that holds clients {', '.join(map(str, self.clients))}"
+        return f"the actor that holds clients {_listed(self.clients)}"
+
+
+def _listed(clients: Sequence[int]) -> str:
+    return ", ".join(map(str, clients))
 
 
 class There:

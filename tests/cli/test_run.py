@@ -229,11 +229,28 @@ def test_divergence_ends_the_run_and_keeps_the_results(invoke, tmp_path):
     assert pq.read_table(folder / "rounds.parquet").num_rows == summary["rounds"] >= 1
 
 
+TALKATIVE = """
+from fedgraph_sim.algorithms.fedpub import FedPub
+
+class Talkative(FedPub):
+    name: str = "talkative:Talkative"
+
+    def round(self, fed, server):
+        print("round", fed.round, "speaking")
+        return super().round(fed, server)
+"""
+
+
 def test_actors_give_the_results_of_an_inline_run(run_small, tmp_path):
     inline = run_small()
+    (tmp_path / "talkative.py").write_text(TALKATIVE)
     options = ["--set", "dataset.num_nodes=300", "--clients", "3", "--rounds", "3", "--name", "actors"]
+    options += ["--algorithm", "talkative:Talkative"]
     done = subprocess.run([*COMMAND, *options], cwd=tmp_path, timeout=300, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    assert "round 1 speaking" in done.stderr  # what is printed elsewhere comes here, but not between the results
+    assert "speaking" not in done.stdout
+    assert "\x1b" not in done.stdout + done.stderr
     summary = json.loads((tmp_path / "runs" / "actors" / "summary.json").read_text())
     assert summary["num_actors"] >= 1
     assert summary["bytes"] == inline["bytes"]

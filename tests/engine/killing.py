@@ -43,6 +43,21 @@ class DeadlyFedGnn(Deadly, FedGnn):
     pass
 
 
+class Dying(FedAvg):
+    """Kills the process of client 1 in round 3, whenever it comes there."""
+
+    marks: str
+
+    def round(self, fed, server):
+        if fed.round == 3:
+            fed.call(self.die, clients=(1,))
+        return super().round(fed, server)
+
+    @client_step
+    def die(self, client, message):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 class DeadlyCoordinator(FedAvg):
     """Kills the coordinator's process once, in round 4."""
 
@@ -68,15 +83,20 @@ class Patient(FedAvg):
 
 
 class Hanging(FedAvg):
-    """Hangs in a call of round 2."""
+    """Hangs in a call of round 2, of `hanging` clients."""
 
     marks: str
+    hanging: tuple[int, ...] = (1,)
 
     def round(self, fed, server):
         if fed.round == 2:
-            fed.call(self.hang, clients=(1,))
+            fed.call(self.hang, clients=self.hanging)
         return super().round(fed, server)
 
     @client_step
     def hang(self, client, message):
         time.sleep(1000)
+
+
+class AllHanging(Hanging):
+    hanging: tuple[int, ...] = (0, 1, 2, 3)

@@ -14,9 +14,10 @@ from typing import Any
 import psutil
 import pytest
 from comparison import assert_same
-from killing import DeadlyCoordinator, DeadlyFedAvg, DeadlyFedGnn, DeadlyFedPub, Hanging, Patient
+from killing import AllHanging, DeadlyCoordinator, DeadlyFedAvg, DeadlyFedGnn, DeadlyFedPub, Dying, Hanging, Patient
 
 from fedgraph_sim.configuration import load_config
+from fedgraph_sim.engine.coordinator import MAX_LOSSES
 from fedgraph_sim.engine.launch import Folders, prepare_run
 from fedgraph_sim.engine.report import Outcome, RolledBack, RoundReport, Started
 
@@ -117,6 +118,16 @@ def test_a_client_actor_dies_inside_a_call(
     assert_same(whole, run.job.folder)
 
 
+def test_a_client_that_dies_again_and_again_ends_the_run(prepare: Callable[..., Any]) -> None:
+    options = ("algorithm.name=fedavg", "algorithm.hidden=8", "engine.clients_per_actor=4")
+    *events, outcome = prepare("dying", *options, algorithm=Dying).events()
+    assert [event.round for event in events if isinstance(event, RolledBack)] == [2] * MAX_LOSSES
+    assert outcome.status == "failed"
+    assert "the actor that holds clients 0, 1, 2, 3 died, for the 4th time since a checkpoint" in outcome.error
+    assert [event.round for event in events if isinstance(event, RoundReport)][:2] == [1, 2]
+    assert outcome.summary["rounds"] == 2
+
+
 def test_the_coordinator_dies(prepare: Callable[..., Any]) -> None:
     options = ("algorithm.name=fedavg", "algorithm.hidden=8", "engine.clients_per_actor=4")
     run = prepare("killed", *options, algorithm=DeadlyCoordinator)
@@ -152,13 +163,17 @@ def test_the_driver_dies(prepare: Callable[..., Any], cluster: Any, tmp_path: Pa
     assert_same(finish(prepare("whole", *own, inline=True)), folder)
 
 
-def test_a_client_that_hangs_is_named_and_ended(prepare: Callable[..., Any]) -> None:
+@pytest.mark.parametrize(
+    ("algorithm", "named"),
+    [(Hanging, "client 1"), (AllHanging, "one of the clients 0, 1, 2, 3, which share an actor,")],
+)
+def test_a_client_that_hangs_is_named_and_ended(prepare: Callable[..., Any], algorithm: Any, named: str) -> None:
     options = ("algorithm.name=fedavg", "algorithm.hidden=8", "engine.step_timeout=3", "engine.clients_per_actor=4")
-    for event in prepare("hanging", *options, algorithm=Hanging).events():
+    for event in prepare("hanging", *options, algorithm=algorithm).events():
         if isinstance(event, Started):
             (host,) = actors("HostActor")
     assert event.status == "failed"
-    assert event.error.startswith("round 2, step hang: the actor that holds clients 0, 1, 2, 3 gave no answer within")
+    assert event.error.startswith(f"round 2, step hang: {named} gave no answer within")
     assert "engine.step_timeout=3 s" in event.error
     assert psutil.wait_procs([psutil.Process(host.pid)] if psutil.pid_exists(host.pid) else [], timeout=30)[1] == []
 
