@@ -273,7 +273,7 @@ def main() -> None:
                     result = subprocess.run(command, capture_output=True, text=True, check=False)
                     if result.returncode:
                         sys.exit(result.stderr)
-                    row[variant] = json.loads(result.stdout.splitlines()[-1])
+                    row[variant] = json.loads(next(line for line in result.stdout.splitlines() if line.startswith("{")))
                 table.append(row)
                 cells = [f"{row[name]['seconds']:12.4f}" for name in options.variants]
                 print(f"{dataset:8s}{clients:6d}{''.join(cells)}{around(row)}", flush=True)

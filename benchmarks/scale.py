@@ -106,7 +106,7 @@ def main() -> None:
                 result = subprocess.run(command, capture_output=True, text=True, check=False)
                 if result.returncode:
                     sys.exit(result.stderr)
-                cell = json.loads(result.stdout.splitlines()[-1])
+                cell = json.loads(next(line for line in result.stdout.splitlines() if line.startswith("{")))
                 table.append({"dataset": options.dataset, "clients": clients, **cell})
                 print(line(clients, cell), flush=True)
     if options.json:

@@ -17,6 +17,7 @@ from fedgraph_sim.algorithms.gfl_appnp import GflAppnp
 from fedgraph_sim.algorithms.globsage import GlobSage
 from fedgraph_sim.algorithms.gru_central import GruCentral
 from fedgraph_sim.algorithms.gru_gn_central import GruGnCentral
+from fedgraph_sim.algorithms.gru_gn_split import GruGnSplit
 from fedgraph_sim.algorithms.gru_local import GruLocal
 from fedgraph_sim.algorithms.local import Local
 from fedgraph_sim.algorithms.locsage import LocSage
@@ -49,4 +50,5 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "gru_local": GruLocal,
     "gru_central": GruCentral,
     "gru_gn_central": GruGnCentral,
+    "gru_gn_split": GruGnSplit,
 }

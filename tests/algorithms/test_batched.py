@@ -113,7 +113,6 @@ SERIES_OPTIONS = {
     "all": {},
     "keep": {"fraction": 0.6, "optimizer_state": "keep", "local_epochs": 2},
     "masked": {"fraction": 0.6, "masked_loss": True},
-    "split": {"training": "split", "average": False},
     "server": {"server_fraction": 0.4, "server_epochs": 2, "average": False},
 }
 SERIES_CASES = [

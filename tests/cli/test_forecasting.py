@@ -92,7 +92,7 @@ def test_partition_shows_the_sensors(invoke):
         (("--algorithm", "fedgru", "--set", "split.stratified=true"), "unknown key split.stratified"),
         (("--algorithm", "fedgru", "--set", "algorithm.task=link"), "unknown key algorithm.task"),
         (("--algorithm", "fedgru", "--clients", "7"), "clients=7 but the data set has 20 sensors"),
-        (("--algorithm", "cnfgnn", "--set", "algorithm.training=split"), "set average=false"),
+        (("--algorithm", "gru_gn_split", "--set", "algorithm.average=true"), "unknown key algorithm.average"),
         (("--algorithm", "fedgru", "--set", "dataset.num_steps=20"), "a window takes 12 + 12"),
         (("--algorithm", "fedgru", "--set", "split.seen=0.5", "--dataset", "traffic"), "dataset.path"),
     ],
