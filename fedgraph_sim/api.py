@@ -51,7 +51,7 @@ def run(
     )
     prepared = prepare_run(resolved, folders, inline=inline, force=force, started=started)
     columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
-    bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True))
+    bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True, markup=False, emoji=False))
     task = bar.add_task("", total=resolved.num_rounds)
     with bar if progress else nullcontext():
         for event in prepared.events():

@@ -196,7 +196,7 @@ def _nearest(key: str, model: type[BaseModel], prefix: str) -> str:
         for table, candidate in {**default, **PLAIN}.items():
             if key in candidate.model_fields:
                 return f"did you mean {table}.{key}?"
-    near = get_close_matches(key, model.model_fields, n=1, cutoff=0.4)
+    near = get_close_matches(key, model.model_fields, n=1, cutoff=0.6)
     return f"did you mean {prefix}{near[0]}?" if near else f"known are {', '.join(model.model_fields)}"
 
 
@@ -217,5 +217,7 @@ def _one_sentence(error: ValidationError, prefix: str) -> ConfigError:
     message = " or ".join(same).removeprefix("Value error, ").replace("or Input should be", "or")
     message = message.replace("Input should be", "must be")
     value = first["input"]
+    if first["type"] == "missing":
+        return ConfigError(f"{key} must be given: --set {key}=VALUE, or the key in the file")
     shown = "" if isinstance(value, dict) else f"={value}"
     return ConfigError(f"{key}{shown}: {message[0].lower()}{message[1:]}")

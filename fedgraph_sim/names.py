@@ -18,7 +18,7 @@ def find(kind: str, name: Any, known: Iterable[str]) -> str:
     folded = str(name).lower()
     if folded in by_folded:
         return by_folded[folded]
-    near = get_close_matches(folded, by_folded, n=1, cutoff=0.4)
+    near = get_close_matches(folded, by_folded, n=1, cutoff=0.6)
     hint = f"did you mean {by_folded[near[0]]}?" if near else f"known are {', '.join(by_folded.values())}"
     raise ConfigError(f"{kind}={name} is not known; {hint}")
 

@@ -1,6 +1,5 @@
 """Lists of what there is, and the parameters of each, taken from the classes."""
 
-import sys
 from collections.abc import Mapping
 from inspect import cleandoc
 from itertools import groupby
@@ -11,9 +10,9 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
+from fedgraph_sim.cli.consoles import table_console
 from fedgraph_sim.cli.options import algorithm_names, dataset_names, partitioner_names, recipe_names
 
 
@@ -22,26 +21,29 @@ from fedgraph_sim.cli.options import algorithm_names, dataset_names, partitioner
 def algorithms(name: str | None) -> None:
     """List the algorithms, or show every parameter of the algorithm NAME."""
     from fedgraph_sim.algorithms.registry import ALGORITHMS
+    from fedgraph_sim.engine.algorithm import Algorithm
 
-    _show("algorithm", ALGORITHMS, name)
+    _show("algorithm", ALGORITHMS, name, Algorithm)
 
 
 @click.command()
 @click.argument("name", required=False, shell_complete=dataset_names)
 def datasets(name: str | None) -> None:
     """List the data sets, or show every option of the data set NAME."""
+    from fedgraph_sim.datasets.dataset import Dataset
     from fedgraph_sim.datasets.registry import DATASETS
 
-    _show("dataset", DATASETS, name)
+    _show("dataset", DATASETS, name, Dataset)
 
 
 @click.command()
 @click.argument("name", required=False, shell_complete=partitioner_names)
 def partitioners(name: str | None) -> None:
     """List the partitioners, or show every option of the partitioner NAME."""
+    from fedgraph_sim.datasets.partitioners.partitioner import Partitioner
     from fedgraph_sim.datasets.registry import PARTITIONERS
 
-    _show("partition", PARTITIONERS, name)
+    _show("partition", PARTITIONERS, name, Partitioner)
 
 
 @click.command()
@@ -56,11 +58,9 @@ def keys() -> None:
     for table, model in PLAIN.items():
         console.print(parameter_table(table, model))
         if table == "split":
-            console.print(f"[split] of {SERIES.noun}, instead of the above", markup=False)
+            console.print(f"[split] of {SERIES.noun}, instead of the above")
             console.print(parameter_table(table, SERIES.split))
-    console.print(
-        "[algorithm], [dataset] and [partition]: a name, and the keys that the command for it shows", markup=False
-    )
+    console.print("[algorithm], [dataset] and [partition]: a name, and the keys that the command for it shows")
 
 
 @click.command()
@@ -79,15 +79,15 @@ def recipes(name: str | None) -> None:
         return
     console = table_console()
     for group, files in groupby(all_recipes().items(), key=lambda item: item[1].parent):
-        console.print(title(group), markup=False)
+        console.print(title(group))
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
         for key, path in files:
             table.add_row(f"  {key}", summary(path))
         console.print(table)
 
 
-def _show(kind: str, classes: Mapping[str, Any], name: str | None) -> None:
-    from fedgraph_sim.names import find
+def _show(kind: str, classes: Mapping[str, type[Any]], name: str | None, base: type[Any]) -> None:
+    from fedgraph_sim.names import find_class
 
     console = table_console()
     if name is None:
@@ -96,14 +96,9 @@ def _show(kind: str, classes: Mapping[str, Any], name: str | None) -> None:
             table.add_row(key, model.summary)
         console.print(table)
         return
-    name = find(kind, name, classes)
-    console.print(f"{name}: {classes[name].summary}\n\n{cleandoc(classes[name].__doc__ or '')}", markup=False)
-    console.print(parameter_table(kind, classes[name]))
-
-
-def table_console() -> Console:
-    """Return a console for tables, wide where there is no terminal whose width would count."""
-    return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=160)
+    name, found = find_class(kind, name, classes, base)
+    console.print(f"{name}: {found.summary}\n\n{cleandoc(found.__doc__ or '')}")
+    console.print(parameter_table(kind, found))
 
 
 def parameter_table(kind: str, model: type[BaseModel]) -> Table:

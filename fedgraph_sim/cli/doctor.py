@@ -21,15 +21,13 @@ def doctor(address: str | None, clients: int, assignments: tuple[str, ...]) -> N
 
     Without --address and RAY_ADDRESS that is this machine alone. Exit code 2 where clients cannot be placed.
     """
-    from rich.console import Console
-
-    from fedgraph_sim.cli.catalog import table_console
+    from fedgraph_sim.cli.consoles import progress_console, table_console
     from fedgraph_sim.configuration import load_config
     from fedgraph_sim.engine.cluster import connect
     from fedgraph_sim.engine.placement import capacity, place
 
     engine = load_config(None, {}, assignments).engine
-    with Console(stderr=True).status("starting Ray" if address is None else "asking the cluster"):
+    with progress_console().status("starting Ray" if address is None else "asking the cluster"):
         nodes = connect(address)
         from fedgraph_sim.engine.machines import machines, this_process  # imports Ray, which `connect` prepares
 
@@ -39,7 +37,7 @@ def doctor(address: str | None, clients: int, assignments: tuple[str, ...]) -> N
     here = this_process()
     for machine in found:
         if machine.process and (differing := machine.process.differences(here)):
-            console.print(f"not as here on {machine.node.host}: {differing}", markup=False, soft_wrap=True)
+            console.print(f"not as here on {machine.node.host}: {differing}", soft_wrap=True)
     count, scarce = capacity(engine, nodes)
     plural = "s" * (count > 1)
     console.print(f"{count} actor{plural} of one client fit{'s' * (count == 1)}, limited by {scarce}")

@@ -59,11 +59,11 @@ class Board:
         left = self._bars.tasks[0].time_remaining
         line = f"{self._num_ended}/{self._num_cells}  {cell.name}  {shown}  {seconds:.1f} s"
         line += f"  {timedelta(seconds=round(left))} left" if left else ""
-        self._console.print(line, soft_wrap=True, markup=False)
+        self._console.print(line, soft_wrap=True)
         if outcome.details:
-            self._console.print(outcome.details, markup=False)
+            self._console.print(outcome.details)
         if outcome.error:
-            self._console.print(f"Error: {outcome.error}", markup=False, style="red", soft_wrap=True)
+            self._console.print(f"Error: {outcome.error}", style="red", soft_wrap=True)
         self._live.update(self._shown())
 
     def _shown(self) -> Group:

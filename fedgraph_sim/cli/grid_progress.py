@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
-from fedgraph_sim.cli.catalog import table_console
+from fedgraph_sim.cli.consoles import progress_console, table_console
 from fedgraph_sim.cli.grid_board import Board, result_of, table_of
 from fedgraph_sim.cli.grid_results import GridResults
 from fedgraph_sim.cli.progress import only_results, stop_on_signal
@@ -42,7 +41,7 @@ def run_grid(results: GridResults, data_dir: Path | None, *, jobs: int | None, d
 
 def run_missing(results: GridResults, folders: Folders, jobs: int | None) -> Ending:
     """Run the cells that have no result, `jobs` at a time, and add what they come to."""
-    console = Console(stderr=True, highlight=False)
+    console = progress_console()
     missing = results.missing
     done = len(results.cells) - len(missing)
     console.print(f"{results.title}: {len(results.cells)} runs, {done} of them done", soft_wrap=True)
@@ -50,22 +49,23 @@ def run_missing(results: GridResults, folders: Folders, jobs: int | None) -> End
     if not missing:
         return Ending(failed=(), interrupted=False)
     plans = [Plan(config=cell.config, folders=replace(folders, run=folders.run / cell.folder)) for cell in missing]
-    with only_results(), console.status("starting"):
-        runs = run_all(plans, jobs)
     failed = []
-    with only_results(), Board(results, console) as board, stop_on_signal(runs.stop, console):
-        for number, event in runs.events():
-            cell = missing[number]
-            if isinstance(event, Started):
-                board.started(cell)
-            elif isinstance(event, RoundReport):
-                board.advanced(cell)
-            elif isinstance(event, Outcome):
-                if event.status == "completed":
-                    results.add(cell, event.summary)
-                elif event.status == "failed":
-                    failed.append(cell.name)
-                board.ended(cell, event)
+    with only_results():
+        with console.status("starting"):
+            runs = run_all(plans, jobs)
+        with Board(results, console) as board, stop_on_signal(runs.stop, console):
+            for number, event in runs.events():
+                cell = missing[number]
+                if isinstance(event, Started):
+                    board.started(cell)
+                elif isinstance(event, RoundReport):
+                    board.advanced(cell)
+                elif isinstance(event, Outcome):
+                    if event.status == "completed":
+                        results.add(cell, event.summary)
+                    elif event.status == "failed":
+                        failed.append(cell.name)
+                    board.ended(cell, event)
     return Ending(failed=tuple(failed), interrupted=len(results.missing) > len(failed))
 
 
@@ -85,9 +85,9 @@ def print_results(results: GridResults, ending: Ending) -> None:
     console = table_console()
     console.print(table_of(results))
     for note in results.notes():
-        console.print(note, markup=False, soft_wrap=True)
+        console.print(note, soft_wrap=True)
     for name in ending.failed:
-        console.print(f"failed: {name}", markup=False, style="red")
+        console.print(f"failed: {name}", style="red")
     console.print(f"Results: {os.path.relpath(results.folder)}", soft_wrap=True)
     for file, meaning in FILES.items():
         console.print(f"  {file:<16} {meaning}", soft_wrap=True)

@@ -21,13 +21,13 @@ def status(run: str | None, address: str) -> None:
     """List the runs that were submitted to a cluster, or show RUN."""
     from rich.table import Table
 
-    from fedgraph_sim.cli.catalog import table_console
+    from fedgraph_sim.cli.consoles import table_console
     from fedgraph_sim.remote.jobs import Jobs
 
     jobs = Jobs(address)
     console = table_console()
     if run is not None:
-        console.print(_described(jobs.info(run)), markup=False, soft_wrap=True)
+        console.print(_described(jobs.info(run)), soft_wrap=True)
         return
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("run", "status", "started", "time"):

@@ -25,9 +25,9 @@ def partition(
       fedgraph-sim partition --dataset Cora --partition louvain --data-dir data
     """  # noqa: D301
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
+    from fedgraph_sim.cli.consoles import results_console
     from fedgraph_sim.configuration import cache_folder, load_config
     from fedgraph_sim.engine.launch import Folders, load_partition
 
@@ -41,7 +41,7 @@ def partition(
         table.add_column(heading, justify="right")
     for client, row in enumerate(zip(*info.columns.values(), strict=True)):
         table.add_row(str(client), *map(str, row))
-    console = Console(highlight=False)
+    console = results_console()
     console.print(table)
     for line in info.notes:
         console.print(line, soft_wrap=True)

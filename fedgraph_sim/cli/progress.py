@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from fedgraph_sim.cli.consoles import progress_console, results_console
 from fedgraph_sim.cli.run_folders import other_algorithms
 from fedgraph_sim.configuration import BASELINES
 from fedgraph_sim.engine.config import RunConfig
@@ -24,18 +25,15 @@ from fedgraph_sim.engine.report import Outcome, RolledBack, RoundReport, Started
 from fedgraph_sim.remote.client import RemoteRun
 
 
-def follow(run: Run | RemoteRun, *, profile: bool = False) -> Outcome:
-    """Start `run`, show every round on standard error, and the results on standard output when it has ended.
-
-    With `profile` the results say where a round's time went.
-    """
-    console = Console(stderr=True, highlight=False)
+def follow(run: Run | RemoteRun) -> Outcome:
+    """Start `run`, show every round on standard error, and return the outcome."""
+    console = progress_console()
     announce(run, console)
     bar = _bar(console)
     task = bar.add_task("", total=run.job.config.num_rounds)
     outcome: Outcome | None = None
     num_bytes = 0
-    with only_results(), stop_on_signal(run.stop, console), bar if console.is_terminal else nullcontext():
+    with stop_on_signal(run.stop, console), bar if console.is_terminal else nullcontext():
         for event in run.events():
             if isinstance(event, Started):
                 console.print(_device_line(event, run), soft_wrap=True)
@@ -49,21 +47,26 @@ def follow(run: Run | RemoteRun, *, profile: bool = False) -> Outcome:
             elif isinstance(event, RolledBack):
                 num_bytes = event.num_bytes
                 bar.update(task, completed=event.round)
-                console.print(f"{event.reason}; replaced, and back to round {event.round}", soft_wrap=True)
+                lost = f"{event.reason}; replaced, and back to" if event.reason else "going on from"
+                console.print(f"{lost} round {event.round}", soft_wrap=True)
             else:
                 outcome = event
     assert outcome is not None
-    conclude(outcome, run.job, console)
-    if profile:
-        Console(highlight=False).print(profile_table(outcome.summary["profile"]))
     return outcome
 
 
 @contextmanager
 def only_results() -> Iterator[None]:
-    """Keep standard output for results: what Ray passes on, or a client's step prints, goes to standard error."""
+    """Keep standard output for results: what Ray passes on, or a client's step prints, goes to standard error.
+
+    What actors have printed may come late, so that the connection to Ray ends here, too.
+    """
     with redirect_stdout(sys.stderr):
-        yield
+        try:
+            yield
+        finally:
+            if ray := sys.modules.get("ray"):
+                ray.shutdown()
 
 
 def announce(run: Run | RemoteRun, console: Console) -> None:
@@ -82,20 +85,20 @@ def announce(run: Run | RemoteRun, console: Console) -> None:
         console.print(line, soft_wrap=True)
 
 
-def conclude(outcome: Outcome, job: Job, console: Console) -> None:
-    """Print the results, and where they are."""
+def conclude(outcome: Outcome, job: Job, *, profile: bool = False) -> None:
+    """Print the results, and where they are; with `profile` also where a round's time went."""
+    console = progress_console()
     summary, folder = outcome.summary, job.folder
     if outcome.details:
-        console.print(outcome.details, markup=False)
+        console.print(outcome.details, soft_wrap=True)
     if outcome.error:
-        console.print(f"Error: {outcome.error}", markup=False, style="red", soft_wrap=True)
+        console.print(f"Error: {outcome.error}", style="red", soft_wrap=True)
     if outcome.status == "interrupted":
         console.print(f"Stopped after round {summary['rounds']}; the results so far are kept.")
-    out = Console(highlight=False)
-    table = Table(box=box.SIMPLE, show_header=False, padding=(0, 2, 0, 0))
-    for key, value in _result_rows(summary):
-        table.add_row(key, value)
-    out.print(table)
+    out = results_console()
+    rows = list(_result_rows(summary))
+    width = max(len(key) for key, _ in rows)
+    out.print("\n".join(f" {key:<{width}}  {value}" for key, value in rows), end="\n\n", soft_wrap=True)
     if outcome.status == "completed":
         out.print(comparison(job), soft_wrap=True)
     out.print(f"Results: {os.path.relpath(folder)}", soft_wrap=True)
@@ -104,6 +107,8 @@ def conclude(outcome: Outcome, job: Job, console: Console) -> None:
             out.print(f"  {file:<17} {meaning}", soft_wrap=True)
     out.print(f"Report:  fedgraph-sim report {os.path.relpath(folder)}", soft_wrap=True)
     out.print(f"Curves:  tensorboard --logdir {os.path.relpath(folder.parent)}", soft_wrap=True)
+    if profile:
+        out.print(profile_table(summary["profile"]))
 
 
 def comparison(job: Job) -> str:
@@ -133,7 +138,7 @@ def profile_table(seconds: dict[str, float]) -> Table:
 PARTS = {
     "compute": "client steps, in the slowest actor",
     "transport": "calls to the actors, and the sums over their clients",
-    "server": "the algorithm's own work",
+    "server": "the algorithm's own work, and the handling of its calls",
     "evaluation": "of all clients, or of the global model",
     "recorder": "tables and TensorBoard",
 }
@@ -193,7 +198,7 @@ def _scores(report: RoundReport, metric: str) -> str:
 
 def _result_rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for key, value in summary.items():
-        if key.startswith(("val_", "test_")):
+        if key.startswith(("val_", "test_")) and summary["best_round"] is not None:
             yield f"{key.replace('_', ' ')} at round {summary['best_round']}", _number(value)
     for key, value in summary["remarks"].items():
         yield key, "none" if value is None else f"{value:g}"

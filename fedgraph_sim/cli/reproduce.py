@@ -53,7 +53,7 @@ def reproduce(
     from fedgraph_sim.cli.grid_progress import run_grid
     from fedgraph_sim.cli.paper import Choice, load_paper
     from fedgraph_sim.cli.paper_results import PaperResults
-    from fedgraph_sim.engine.checks import check_writable
+    from fedgraph_sim.engine.checks import check_grid_folder
 
     sheet = load_paper(paper)
     choice = Choice(
@@ -66,5 +66,5 @@ def reproduce(
         assignments=assignments,
     )
     folder = (out or Path("runs") / paper.lower()).absolute()
-    check_writable(folder)
+    check_grid_folder(folder)
     ctx.exit(run_grid(PaperResults(sheet, choice, folder), data_dir, jobs=jobs, dry_run=dry_run))

@@ -57,7 +57,8 @@ def run(
     """Train a federated model as FILE (TOML) and the options say, and write a run folder.
 
     FILE may be recipe:NAME, a file of the package; see `fedgraph-sim recipes`. Without anything: FED-PUB on a graph
-    that is generated on the spot, whose communities differ in what their features mean, one for each of 10 clients.
+    that is generated on the spot, of communities that differ in what their features mean; METIS gives one to each of 10
+    clients.
 
     --resume takes everything from the run's folder, but data, which --data-dir or --store name again. The results are
     those of a run that was never interrupted; with engine.batched on another number of CPUs up to rounding.
@@ -77,9 +78,9 @@ def run(
     far are kept in each case.
     """  # noqa: D301  # click's mark for a paragraph that is not wrapped
     started = time.time()
-    from rich.console import Console
 
-    from fedgraph_sim.cli.progress import follow, only_results
+    from fedgraph_sim.cli.consoles import progress_console
+    from fedgraph_sim.cli.progress import conclude, follow, only_results
     from fedgraph_sim.configuration import cache_folder, load_config
     from fedgraph_sim.engine.checks import check_resumes, check_run_name
     from fedgraph_sim.engine.files import CONFIG_FILE
@@ -100,22 +101,24 @@ def run(
     )
     address = address or os.environ.get("RAY_ADDRESS", "")
     what = "loading the data" if inline else "loading the data, starting Ray"
-    with only_results(), Console(stderr=True).status(what):
-        if address.startswith("ray://") and not inline and resume is None:
-            prepared: Run | RemoteRun = prepare_remote_run(
-                config, folders, force=force, started=started, address=address
-            )
-        else:
-            prepared = prepare_run(
-                config,
-                folders,
-                inline=inline,
-                started=started,
-                force=force,
-                resume=resume is not None,
-                address=address,
-            )
-    outcome = follow(prepared, profile=profile)
+    with only_results():
+        with progress_console().status(what):
+            if address.startswith("ray://") and not inline and resume is None:
+                prepared: Run | RemoteRun = prepare_remote_run(
+                    config, folders, force=force, started=started, address=address
+                )
+            else:
+                prepared = prepare_run(
+                    config,
+                    folders,
+                    inline=inline,
+                    started=started,
+                    force=force,
+                    resume=resume is not None,
+                    address=address,
+                )
+        outcome = follow(prepared)
+    conclude(outcome, prepared.job, profile=profile)
     if outcome.status == "failed":
         ctx.exit(1)
     if outcome.status == "interrupted":

@@ -48,12 +48,12 @@ def sweep(
     from fedgraph_sim.cli.grid_progress import run_grid
     from fedgraph_sim.cli.grid_results import GridResults
     from fedgraph_sim.cli.sweep_file import load_cells
-    from fedgraph_sim.engine.checks import check_writable
+    from fedgraph_sim.engine.checks import check_grid_folder
     from fedgraph_sim.results.metrics import unit
 
     folder = (out or Path("runs") / file.stem).absolute()
     cells = load_cells(file, assignments)
-    check_writable(folder)
+    check_grid_folder(folder)
     metric = cells[0].config.algorithm.metric
     results = GridResults(cells, folder, title=f"Sweep {file.stem}", unit=unit(metric))
     ctx.exit(run_grid(results, data_dir, jobs=jobs, dry_run=dry_run))

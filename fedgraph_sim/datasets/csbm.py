@@ -17,17 +17,17 @@ Rng = np.random.Generator
 
 
 class Csbm(GraphDataset):
-    """Communities that are each a contextual stochastic block model of two classes.
+    """Communities that are each a contextual stochastic block model of two classes, in groups that share their classes.
 
-    In a community of n nodes: class v = +-1 by a fair coin; an edge with probability (degree + lambda sqrt(degree)) / n
-    inside a class and (degree - lambda sqrt(degree)) / n between classes, where lambda is `edge_signal`; features
-    b = sqrt(mu / n) v u + z / sqrt(p) with z ~ N(0, I_p) and u ~ N(0, I_p / p) drawn once per group. Communities of
-    one group share u, so the same features mean the same class there and something else in another group. Nodes of
-    different communities are joined with a probability that gives `bridge` such edges per node. With one community
-    this is the published model.
+    In a community of n nodes: v = +-1 by a fair coin; an edge with probability (degree + lambda sqrt(degree)) / n
+    between equal v and (degree - lambda sqrt(degree)) / n between others, where lambda is `edge_signal`; features
+    b = sqrt(mu / n) v u + z / sqrt(p) with z ~ N(0, I_p) and one u ~ N(0, I_p / p). In group g the class is 2 g for
+    v = -1 and 2 g + 1 for v = 1: the same features mean one class here and another there, and no feature tells the
+    group. Nodes of different communities are joined with a probability that gives `bridge` such edges per node. With
+    one community this is the published model.
     """
 
-    summary: ClassVar[str] = "synthetic communities that differ in what their features mean; needs no files"
+    summary: ClassVar[str] = "synthetic communities, in groups where features mean other classes; needs no files"
 
     name: Literal["csbm"] = Field("csbm", description="name of the data set")
     normalize_features: bool = Field(False, description="shift features to a minimum of 0 and divide rows by their sum")
@@ -42,13 +42,13 @@ class Csbm(GraphDataset):
         64, ge=1, le=100_000, description="features of a node (p)", json_schema_extra={"unit": "features"}
     )
     num_communities: int = Field(
-        20, ge=1, description="communities, of equal size", json_schema_extra={"unit": "communities"}
+        10, ge=1, description="communities, of equal size", json_schema_extra={"unit": "communities"}
     )
     num_groups: int = Field(
-        2,
+        3,
         ge=1,
         le=100_000,
-        description="groups of communities that share the meaning of features",
+        description="groups of communities that share their two classes; community i is in group i mod this",
         json_schema_extra={"unit": "groups"},
     )
     degree: float = Field(
@@ -61,7 +61,7 @@ class Csbm(GraphDataset):
     edge_signal: float = Field(
         1.0, ge=-1e3, le=1e3, description="strength of the classes in the edges (lambda), at most sqrt(degree)"
     )
-    feature_signal: float = Field(2.0, ge=0, le=1e6, description="strength of the classes in the features (mu)")
+    feature_signal: float = Field(4.0, ge=0, le=1e6, description="strength of the classes in the features (mu)")
     bridge: float = Field(
         0.5,
         ge=0,
@@ -85,15 +85,15 @@ class Csbm(GraphDataset):
     def read(self, data_dir: Path | None, cache_dir: Path) -> Graph:
         """Return a fresh sample; the same options give the same graph."""
         rng = np.random.default_rng(self.seed)
-        y = rng.integers(0, 2, self.num_nodes)
+        side = rng.integers(0, 2, self.num_nodes)
         communities = np.array_split(np.arange(self.num_nodes), self.num_communities)
-        meaning = rng.standard_normal((self.num_groups, self.num_features)) / self.num_features**0.5
+        meaning = rng.standard_normal(self.num_features) / self.num_features**0.5
         x = rng.standard_normal((self.num_nodes, self.num_features)) / self.num_features**0.5
-        pairs = [self._bridges(rng, communities)]
+        y, pairs = side.copy(), [self._bridges(rng, communities)]
         for index, nodes in enumerate(communities):
-            sign = 2 * y[nodes] - 1
-            x[nodes] += (self.feature_signal / len(nodes)) ** 0.5 * np.outer(sign, meaning[index % self.num_groups])
-            pairs += community_edges(rng, nodes, y[nodes], degree=self.degree, edge_signal=self.edge_signal)
+            x[nodes] += (self.feature_signal / len(nodes)) ** 0.5 * np.outer(2 * side[nodes] - 1, meaning)
+            pairs += community_edges(rng, nodes, side[nodes], degree=self.degree, edge_signal=self.edge_signal)
+            y[nodes] += 2 * (index % self.num_groups)
         edges = np.concatenate(pairs, axis=1)
         return Graph(
             x=x.astype(np.float32),
@@ -102,7 +102,7 @@ class Csbm(GraphDataset):
             y=y,
             role=np.zeros(self.num_nodes, dtype=np.int8),
             node_id=np.arange(self.num_nodes),
-            num_classes=2,
+            num_classes=2 * min(self.num_groups, self.num_communities),
         )
 
     def _bridges(self, rng: Rng, communities: list[NDArray[np.int64]]) -> NDArray[np.int64]:

@@ -66,6 +66,13 @@ def check_writable(folder: Path) -> None:
         raise ConfigError(f"cannot write to {folder}: no permission for {parent}; choose another folder")
 
 
+def check_grid_folder(folder: Path) -> None:
+    """Refuse a folder that holds a run, for a grid of runs; and one that may not be written to."""
+    if (folder / CONFIG_FILE).exists():
+        raise ConfigError(f"{folder} is the folder of one run; choose another for the grid with --out")
+    check_writable(folder)
+
+
 def check_resumes(folder: Path, **given: Any) -> None:
     """Refuse to go on in a folder that is no unfinished run's, or as another run than it holds."""
     if changed := [key for key, value in given.items() if value]:

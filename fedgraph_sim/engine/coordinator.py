@@ -62,6 +62,7 @@ class Coordinator:
         self._ledger = Ledger()
         self._reports: list[RoundReport] = []
         self._seconds_recorder: list[float] = []
+        self._seconds_before = 0.0
         self._recorder = Recorder(job.folder, self._ledger)
         self._stop = threading.Event()
         config = job.config
@@ -120,7 +121,9 @@ class Coordinator:
         while True:
             try:
                 server, after = self._start(path, again=losses > 0)
-                if lost:
+                if not lost:
+                    self._seconds_before = sum(report.seconds for report in self._reports)
+                if lost or path is not None:
                     yield RolledBack(round=after, reason=lost, num_bytes=self._num_bytes())
                 for finished in self._rounds.run(server, after=after):
                     yield self._recorded(finished)
@@ -210,7 +213,7 @@ class Coordinator:
         return (
             status
             | summarize(self._job, self._info, self._reports, self._ledger)
-            | {"seconds": seconds(self._job, self._reports, ready=ready, now=time.time())}
+            | {"seconds": seconds(self._job, self._reports, ready=ready, now=time.time(), before=self._seconds_before)}
             | {"profile": profile(self._reports, self._seconds_recorder)}
             | {"padding": [round(host.padding, 4) for host in self._cohort.hosts]}
             | {"peak_memory": {"coordinator": peak_memory(), "actors": list(self._cohort.peak_memory())}}

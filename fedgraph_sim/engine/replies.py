@@ -237,6 +237,18 @@ def _diverged(replies: Tree, call: Call) -> StepFailure | None:
         parts: Any = leaf if isinstance(leaf, list) or not torch.isfinite(leaf.sum()) else ()
         for client, part in zip(call.clients, parts, strict=False):
             if part.is_floating_point() and not torch.isfinite(part).all():
+                if sent := _not_finite(call):
+                    return call.failure("the server", f"it had sent NaN or Inf in {sent}: see the algorithm's `round`")
                 reason = f"training diverged: {path} of the reply holds NaN or Inf; lower algorithm.lr"
                 return call.failure(f"client {client}", reason)
     return None
+
+
+def _not_finite(call: Call) -> str:
+    """Return the path of the first leaf of the call's messages, of those that are here, with NaN or Inf."""
+    for message in (call.shared, call.each):
+        for path, leaf in leaves(message) if isinstance(message, dict | Tensor) else ():
+            parts = leaf if isinstance(leaf, list) else [leaf]
+            if any(part.is_floating_point() and not torch.isfinite(part).all() for part in parts):
+                return path
+    return ""

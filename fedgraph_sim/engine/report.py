@@ -46,7 +46,10 @@ class RoundReport:
 
 @dataclass(frozen=True, kw_only=True)
 class RolledBack:
-    """Rounds after `round` are void and come again, because of `reason`; `num_bytes` were sent up to it."""
+    """Rounds after `round` are void and come again, because of `reason`; `num_bytes` were sent up to it.
+
+    A run that goes on from a checkpoint begins with this, without a reason.
+    """
 
     round: int
     reason: str

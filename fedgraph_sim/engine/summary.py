@@ -91,12 +91,15 @@ def best_round(evaluated: list[RoundReport], metric: str) -> RoundReport | None:
     return max(scored, key=goodness)
 
 
-def seconds(job: Job, reports: list[RoundReport], *, ready: float, now: float) -> dict[str, float]:
-    """Return where the time went; `ready` and `now` are epoch seconds, `startup` leaves out the partitioning."""
+def seconds(job: Job, reports: list[RoundReport], *, ready: float, now: float, before: float = 0.0) -> dict[str, float]:
+    """Return where the time went; `ready` and `now` are epoch seconds, `startup` leaves out the partitioning.
+
+    `before` are the seconds of the rounds before the checkpoint from which a resumed run goes on.
+    """
     return {
         "startup": round(ready - job.started - job.seconds_partition, 3),
         "partition": round(job.seconds_partition, 3),
-        "train": round(now - ready, 3),
+        "train": round(before + now - ready, 3),
         "simulated": round(sum(report.seconds_simulated for report in reports), 3),
         "round_median": round(median(report.seconds for report in reports), 6) if reports else 0.0,
     }

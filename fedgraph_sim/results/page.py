@@ -142,7 +142,7 @@ def _all_runs(runs: Sequence[RunFolder], metric: str) -> Section:
     ]
     note = "Test figures are those at each run's own best validation round. A click on a heading sorts."
     if len(runs) > MANY_RUNS:
-        note += " `fedgraph-sim report RUN` shows the details of one of them."
+        note += " A page of one of them alone shows its details."
     return Section(title="All runs", note=note, table=SortableTable(head=head, rows=rows))
 
 

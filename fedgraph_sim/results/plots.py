@@ -99,7 +99,7 @@ def sizes(partition: Mapping[str, Sequence[int]]) -> str:
             rank = np.linspace(0, len(nodes) - 1, MANY_CLIENTS).round().astype(int)
             chosen = np.argsort(-nodes, kind="stable")[rank]
             stack = [counts[chosen] for counts in parts.values()]
-            axes.stackplot(rank, stack, labels=list(parts), colors=colors, linewidth=0)
+            axes.stackplot(rank, stack, labels=list(parts), colors=colors, linewidth=0, step="mid")
             axes.set_xlabel("clients, largest first")
         else:
             below = np.zeros(len(nodes))

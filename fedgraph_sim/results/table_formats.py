@@ -26,7 +26,7 @@ def latex(table: ResultTable) -> str:
     """Return a LaTeX tabular, its notes as comments."""
     rows = text_of(table, r"\textbf{{{}}}", r"$\pm$", r"$^\dagger$", escape=_escaped)
     columns = "l" * table.num_keys + "r" * (len(table.head) - table.num_keys)
-    lines = [f"% {note}" for note in table.notes]
+    lines = [r"% needs \usepackage{booktabs}", *(f"% {note}" for note in table.notes)]
     lines += [
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",

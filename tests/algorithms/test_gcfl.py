@@ -16,7 +16,7 @@ TWO_DIRECTIONS = torch.tensor([[3.0, 0, 0, 0], [-3.0, 0.5, 0, 0], [3.0, 0.5, 0, 
 
 @pytest.fixture(scope="module")
 def opposed():
-    """Four clients: the only feature means one class for clients 0 and 2, and the other for clients 1 and 3."""
+    """Four clients: the only feature means other classes for clients 0 and 2 than for 1 and 3."""
     dataset = Csbm(
         num_nodes=400,
         num_features=1,

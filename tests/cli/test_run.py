@@ -54,7 +54,7 @@ def test_a_run_writes_its_folder(run_small, tmp_path):
     assert 0 <= summary["test_accuracy"] <= 1
     assert summary["last"]["round"] == 3
     assert set(summary["seconds"]) == {"startup", "partition", "train", "simulated", "round_median"}
-    parameters = 64 * 128 + 128 + 128 * 128 + 128 + 128 * 2 + 2
+    parameters = 64 * 128 + 128 + 128 * 128 + 128 + 128 * 6 + 6
     sent = 3 * 3 * parameters * 4
     assert summary["bytes"]["up"] == summary["bytes"]["down"] == sent
     assert summary["bytes"]["setup"] == 3 * (parameters * 4 + 8)

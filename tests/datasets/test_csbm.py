@@ -37,11 +37,21 @@ def test_edges_are_undirected_distinct_and_without_loops(tmp_path):
 
 def test_bridges_join_communities(tmp_path):
     graph = Csbm(largest_component=False, bridge=2).load(None, tmp_path)
-    community = graph.edge_index // 100
+    community = graph.edge_index // 200
     bridges = np.count_nonzero(community[0] != community[1])
     assert abs(bridges / graph.num_nodes - 2) < 0.2
     apart = Csbm(largest_component=False, bridge=0).load(None, tmp_path)
-    assert (apart.edge_index[0] // 100 == apart.edge_index[1] // 100).all()
+    assert (apart.edge_index[0] // 200 == apart.edge_index[1] // 200).all()
+
+
+def test_features_mean_other_classes_in_another_group(tmp_path):
+    graph = Csbm(num_groups=2, feature_signal=2000, largest_component=False).load(None, tmp_path)
+    group = np.arange(graph.num_nodes) // 200 % 2
+    assert (graph.y // 2 == group).all()
+    means = [graph.x[graph.y == label].mean(axis=0) for label in range(4)]
+    alike, opposed = np.corrcoef(means)[0, 2], np.corrcoef(means)[0, 1]
+    assert alike > 0.9
+    assert opposed < -0.9
 
 
 def test_pairs_are_all_distinct_ordered_pairs():
@@ -62,8 +72,8 @@ def test_the_data_seed_decides(tmp_path):
     ("options", "message"),
     [
         ({"degree": 4, "edge_signal": 2.1}, "at most sqrt"),
-        ({"num_nodes": 50}, "too high for communities of 2 nodes"),
-        ({"num_nodes": 5}, "num_communities=20 exceeds num_nodes=5"),
+        ({"num_nodes": 50}, "too high for communities of 5 nodes"),
+        ({"num_nodes": 5}, "num_communities=10 exceeds num_nodes=5"),
         ({"num_blocks": 2}, "Extra inputs"),
     ],
 )

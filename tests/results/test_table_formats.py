@@ -33,6 +33,7 @@ def test_markdown():
 
 def test_latex():
     assert latex(TABLE) == (
+        "% needs \\usepackage{booktabs}\n"
         "% 100 % of it\n"
         "\\begin{tabular}{lr}\n"
         "\\toprule\n"
