@@ -84,6 +84,7 @@ def fetch(run: str, address: str, out: Path, force: bool) -> None:
     import shutil
 
     from fedgraph_sim.engine.checks import check_run_folder
+    from fedgraph_sim.engine.writing import Writing
     from fedgraph_sim.remote.jobs import Jobs
 
     check_job_name(run)
@@ -92,6 +93,8 @@ def fetch(run: str, address: str, out: Path, force: bool) -> None:
     fetched = folder.with_name(f".{run}.fetched")
     shutil.rmtree(fetched, ignore_errors=True)
     Jobs(address).fetch(run, fetched)
+    if folder.exists():
+        Writing(folder).end()
     shutil.rmtree(folder, ignore_errors=True)
     fetched.rename(folder)
     click.echo(f"Results: {out / run}")

@@ -88,7 +88,12 @@ def latest_checkpoint(folder: Path) -> Path | None:
 
 
 def _all(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.glob("round-*") if path.is_dir())
+    return sorted(path for path in folder.glob(f"round-{'[0-9]' * 6}") if path.is_dir())
+
+
+def round_of(path: Path) -> int:
+    """Return the round after which a checkpoint was written."""
+    return int(path.name.removeprefix("round-"))
 
 
 def load_checkpoint(path: Path, *, key: str) -> Checkpoint:
@@ -154,8 +159,10 @@ def _read(path: Path, about: dict[str, Any]) -> Checkpoint:
 
     values = tree("matrices")
     curves = {name: leaf.numpy() for name, leaf in tree("forecast").items()}
+    if about["round"] != round_of(path):
+        raise ValueError(f"it is of round {about['round']}")
     return Checkpoint(
-        round=int(about["round"]),
+        round=round_of(path),
         server=tree("server"),
         public=tree("public"),
         clients={int(client): state for client, state in tree("clients").items()},

@@ -35,6 +35,7 @@ from fedgraph_sim.engine.spread import Spread
 from fedgraph_sim.engine.summary import best_round, profile, seconds, summarize
 from fedgraph_sim.engine.system import system_of
 from fedgraph_sim.engine.tree import Tree, tree_map
+from fedgraph_sim.engine.writing import Writing
 from fedgraph_sim.errors import RunError
 
 MAX_LOSSES = 3
@@ -63,7 +64,8 @@ class Coordinator:
         self._reports: list[RoundReport] = []
         self._seconds_recorder: list[float] = []
         self._seconds_before = 0.0
-        self._recorder = Recorder(job.folder, self._ledger)
+        self._recorder = Recorder(job.folder, self._ledger, resumes=job.resume is not None)
+        self._writing = Writing(job.folder, joins=True)
         self._stop = threading.Event()
         config = job.config
         evaluator = Evaluator(config.algorithm, config.evaluation.protocol, store, config.link_split)
@@ -90,6 +92,10 @@ class Coordinator:
 
     def run(self, *, before: Callable[[], None] = lambda: None) -> Iterator[Event]:
         """Wait for `before`, then run all rounds; the results so far are written and an outcome comes last, always."""
+        with self._writing:
+            yield from self._run(before)
+
+    def _run(self, before: Callable[[], None]) -> Iterator[Event]:
         ready = time.time()
         ending = _Ending(status="completed")
         try:
@@ -97,7 +103,7 @@ class Coordinator:
             ready = time.time()
             yield Started(hosts=self._cohort.hosts)
             yield from self._train()
-            if len(self._reports) < self._job.config.num_rounds and not self._is_patient_no_more():
+            if self._last_round < self._job.config.num_rounds and not self._is_patient_no_more():
                 ending = _Ending(status="interrupted")
         except RunError as error:
             ending = _Ending(status="failed", error=str(error), details=error.details)
@@ -142,6 +148,10 @@ class Coordinator:
                     raise RunError(f"{self._where()}: {lost}, for the {losses}th time since a checkpoint") from error
             self._cohort.replace_lost()
             path = latest_checkpoint(self._job.folder / FOLDER)
+
+    @property
+    def _last_round(self) -> int:
+        return self._reports[-1].round if self._reports else 0
 
     def _where(self) -> str:
         return f"round {self._fed.round}" if self._fed.round else "set-up"

@@ -25,6 +25,7 @@ from fedgraph_sim.engine.files import CONFIG_FILE, PARTITION_FILE, write_text
 from fedgraph_sim.engine.job import Job
 from fedgraph_sim.engine.placement import Node, Placement, place, this_machine
 from fedgraph_sim.engine.report import Event, Outcome, RolledBack, RoundReport
+from fedgraph_sim.engine.writing import Writing
 from fedgraph_sim.errors import ConfigError
 
 
@@ -99,21 +100,23 @@ def prepare_run(
     )
     if not resume:
         _make_folder(job, force=force)
-    return Run(job, store.info)
+    return Run(job, store.info, Writing(job.folder))
 
 
 class Run:
     """A run that has passed all checks and has its folder. `events` starts it."""
 
-    def __init__(self, job: Job, info: StoreInfo) -> None:
+    def __init__(self, job: Job, info: StoreInfo, writing: Writing) -> None:
         self.job = job
         self.info = info
+        self._writing = writing
         self._coordinator: Any = None
         self._stopping = False
 
     def events(self) -> Iterator[Event]:
         """Run, and yield events as they happen; the last one is the outcome."""
-        yield from self._in_this_process() if self.job.inline else self._on_actors()
+        with self._writing:
+            yield from self._in_this_process() if self.job.inline else self._on_actors()
 
     def stop(self) -> None:
         """Ask the run to end after the round that is under way, or before the first one."""
@@ -143,7 +146,7 @@ class Run:
 
         from fedgraph_sim.engine.actors import start_coordinator
 
-        reports: list[RoundReport] = []
+        reports = self._earlier_reports()
         self._follow(start_coordinator(self.job))
         try:
             for reference in self._coordinator.run.options(num_returns="streaming").remote():
@@ -152,12 +155,19 @@ class Run:
                 if isinstance(event, RoundReport):
                     reports.append(event)
                 elif isinstance(event, RolledBack):
-                    del reports[event.round :]
+                    reports = [report for report in reports if report.round <= event.round]
         except RayActorError as error:
             yield self._without_coordinator(reports, str(error))
         finally:
             ray.kill(self._coordinator)  # and with it the client actors, which it owns
             self._coordinator = None
+
+    def _earlier_reports(self) -> list[RoundReport]:
+        """Return the reports of the rounds before the checkpoint that the run goes on from."""
+        from fedgraph_sim.engine.checkpoint import round_of
+        from fedgraph_sim.engine.run_tables import reports_of, tables_until
+
+        return [] if self.job.resume is None else reports_of(tables_until(self.job.folder, round_of(self.job.resume)))
 
     def _without_coordinator(self, reports: list[RoundReport], details: str) -> Outcome:
         """Return the outcome of a run whose coordinator died, from what it had told, and write its summary."""
@@ -189,16 +199,22 @@ def config_toml(config: RunConfig) -> str:
 def _checkpoint(folder: Path, config: RunConfig, store: Path) -> Path:
     """Return the latest checkpoint in a run's folder, read and found good."""
     from fedgraph_sim.engine.checkpoint import FOLDER, latest_checkpoint, load_checkpoint, run_key
+    from fedgraph_sim.engine.run_tables import tables_until
 
     path = latest_checkpoint(folder / FOLDER)
     if path is None:
         raise ConfigError(f"{folder} has no checkpoint to go on from; engine.checkpoint_every makes a run write them")
-    load_checkpoint(path, key=run_key(config, store))
+    checkpoint = load_checkpoint(path, key=run_key(config, store))
+    clients = range(config.dataset.kind.store(store).info.num_clients)
+    if not 0 < checkpoint.round <= config.num_rounds or list(checkpoint.clients) != list(clients):
+        raise ConfigError(f"the checkpoint {path} has not the rounds or the clients of the run; delete it")
+    tables_until(folder, checkpoint.round)
     return path
 
 
 def _make_folder(job: Job, *, force: bool) -> None:
-    if force:
+    if force and job.folder.exists():
+        Writing(job.folder).end()
         shutil.rmtree(job.folder, ignore_errors=True)
     try:
         job.folder.mkdir(parents=True)

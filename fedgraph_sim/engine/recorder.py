@@ -3,26 +3,21 @@
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from fedgraph_sim.engine.evaluation import Evaluation
 from fedgraph_sim.engine.files import write_table, write_text
 from fedgraph_sim.engine.forecasts import Curves, by_sensor, curve_rows, plots, step_rows
 from fedgraph_sim.engine.ledger import Ledger
 from fedgraph_sim.engine.matrices import ClientMatrix
 from fedgraph_sim.engine.report import RoundReport
+from fedgraph_sim.engine.run_tables import PLAIN, reports_of, tables_until
 from fedgraph_sim.engine.schema import described
 from fedgraph_sim.engine.tensorboard import EventFile
 
-PLAIN = [field.name for field in fields(RoundReport) if field.name != "evaluation"]
-"""Parts of a report that are a column each."""
 FLUSH_SECONDS = 5.0
 FLUSH_SHARE = 0.05
 """Part of the time that may go into files which grow with the run."""
@@ -32,11 +27,12 @@ class Recorder:
     """Collects round reports and keeps the folder readable while the run goes on.
 
     Parquet files are replaced whole, at most every few seconds, so that a reader never sees half a file; less often
-    where they are large.
+    where they are large. Of a run that `resumes` nothing is written before `restore` has read what there is.
     """
 
-    def __init__(self, folder: Path, ledger: Ledger) -> None:
+    def __init__(self, folder: Path, ledger: Ledger, *, resumes: bool = False) -> None:
         self._folder = folder
+        self._knows_all = not resumes
         self._ledger = ledger
         self._reports: list[RoundReport] = []
         self._clients: list[pa.RecordBatch] = []
@@ -53,27 +49,23 @@ class Recorder:
         return self._forecast
 
     def restore(self, round: int, forecast: tuple[int, Curves] | None) -> list[RoundReport]:
-        """Go back to the tables as they were after `round`, and return its reports and those before it."""
-        tables = {name: self._rows_until(name, round) for name in ("rounds", "clients", "matrices", "steps", "ledger")}
-        self._reports = [_report(row) for row in tables["rounds"].to_pylist()]
+        """Go back to the tables as they were after `round`, and return its reports and those before it.
+
+        Raises `ConfigError` where the tables do not allow it; nothing is changed then.
+        """
+        tables = tables_until(self._folder, round)
+        reports = reports_of(tables)
+        self._ledger.restore(tables["ledger"])
         batches = {name: table.to_batches() if table.num_rows else [] for name, table in tables.items()}
         self._clients, self._matrices, self._steps = (batches[name] for name in ("clients", "matrices", "steps"))
-        self._forecast = forecast
-        self._ledger.restore(tables["ledger"])
+        self._reports, self._forecast, self._knows_all = reports, forecast, True
         self._events.go_back(round)
-        return list(self._reports)
+        return list(reports)
 
     @property
     def has_matrices(self) -> bool:
         """Whether there are numbers for pairs of clients already."""
         return bool(self._matrices)
-
-    def _rows_until(self, name: str, round: int) -> pa.Table:
-        try:
-            table = pq.read_table(self._folder / f"{name}.parquet")
-        except FileNotFoundError:
-            return pa.table({"round": []})
-        return table.filter(pc.field("round") <= round)
 
     def record(self, report: RoundReport, participants: Sequence[int], matrices: Sequence[ClientMatrix] = ()) -> None:
         """Add one round, who took part in it, and numbers for pairs of clients."""
@@ -96,6 +88,8 @@ class Recorder:
 
     def flush(self) -> None:
         """Bring the files up to date."""
+        if not self._knows_all:
+            return
         begin = time.monotonic()
         self._write("rounds", _round_rows(self._reports))
         if self._clients:
@@ -118,6 +112,8 @@ class Recorder:
 
     def close(self, summary: dict[str, Any]) -> None:
         """Write everything that is left, and the summary."""
+        if not self._knows_all:
+            return
         self.flush()
         self._draw()
         self._events.close(summary)
@@ -139,14 +135,6 @@ def _round_rows(reports: list[RoundReport]) -> pa.Table:
     for name in dict.fromkeys(name for row in metrics for name in row):
         columns[name] = pa.array([row.get(name) for row in metrics], pa.float64())
     return pa.table(columns)
-
-
-def _report(row: dict[str, Any]) -> RoundReport:
-    """Return a report from its row, without what it said of single clients."""
-    plain = {name: row.pop(name) for name in PLAIN}
-    evaluated = any(value is not None for value in row.values())
-    evaluation = Evaluation(metrics=row, clients=(), values={}, counts={}) if evaluated else None
-    return RoundReport(**plain, evaluation=evaluation)
 
 
 def _client_rows(report: RoundReport, participants: Sequence[int]) -> pa.RecordBatch:

@@ -2,15 +2,20 @@
 
 import shutil
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from comparison import assert_same, small
 
 from fedgraph_sim.algorithms.registry import ALGORITHMS
 from fedgraph_sim.configuration import load_config
 from fedgraph_sim.engine.checkpoint import latest_checkpoint
+from fedgraph_sim.engine.cohort import InlineCohort
+from fedgraph_sim.engine.coordinator import Coordinator
+from fedgraph_sim.engine.host import host_of
 from fedgraph_sim.engine.launch import Folders, prepare_run
 from fedgraph_sim.engine.report import RoundReport
-from fedgraph_sim.errors import ConfigError
+from fedgraph_sim.errors import ConfigError, RunError
 
 OPTIONS = ("engine.checkpoint_every=2", "evaluation.every=2")
 ROUNDS = 5
@@ -18,11 +23,11 @@ ROUNDS = 5
 
 @pytest.fixture
 def prepare(tmp_path):
-    def run(name, *assignments, algorithm="fedavg", resume=False):
+    def run(name, *assignments, algorithm="fedavg", resume=False, force=False):
         flags = {"rounds": ROUNDS, "algorithm": algorithm}
         config = load_config(None, flags, (*small(algorithm), *OPTIONS, *assignments))
         folders = Folders(run=tmp_path / name, cache=tmp_path / "cache", data=None)
-        return prepare_run(config, folders, inline=True, resume=resume, started=0.0)
+        return prepare_run(config, folders, inline=True, resume=resume, force=force, started=0.0)
 
     return run
 
@@ -91,3 +96,70 @@ def test_placement_may_change(prepare, tmp_path):
     whole = finish(prepare("whole", *exact))
     crashed(whole, tmp_path / "crashed")
     assert_same(whole, finish(prepare("crashed", "engine.batched=false", "engine.clients_per_actor=1", resume=True)))
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file() and "tfevents" not in path.name}
+
+
+def test_a_start_that_fails_changes_nothing(prepare, tmp_path):
+    whole = finish(prepare("whole"))
+    crashed(whole, tmp_path / "crashed")
+    before = contents(tmp_path / "crashed")
+    run = prepare("crashed", resume=True)
+
+    def lost():
+        raise RunError("a client actor died while it loaded its clients")
+
+    hosts = [host_of(run.job, place, use_cuda=False) for place in range(len(run.job.placement.actors))]
+    *_, outcome = Coordinator(run.job, InlineCohort(run.job.placement.actors, hosts)).run(before=lost)
+    assert outcome.status == "failed"
+    assert contents(tmp_path / "crashed") == before
+    assert_same(whole, finish(run))
+
+
+DAMAGE = {
+    "lacks rounds before the checkpoint's": lambda folder: (folder / "rounds.parquet").unlink(),
+    "ledger.parquet is missing": lambda folder: (folder / "ledger.parquet").unlink(),
+    "clients.parquet cannot be read": lambda folder: (folder / "clients.parquet").write_bytes(b"PAR1 junk"),
+    "matrices.parquet lacks the column round": lambda folder: pq.write_table(
+        pa.table({"x": [1]}), folder / "matrices.parquet"
+    ),
+    "ledger.parquet lacks the column kind": lambda folder: pq.write_table(
+        pa.table({"round": [1]}), folder / "ledger.parquet"
+    ),
+}
+
+
+@pytest.mark.parametrize("message", DAMAGE)
+def test_tables_that_do_not_reach_the_checkpoint_are_refused_by_name(prepare, tmp_path, message):
+    crashed(finish(prepare("whole")), tmp_path / "crashed")
+    DAMAGE[message](tmp_path / "crashed")
+    before = contents(tmp_path / "crashed")
+    with pytest.raises(ConfigError, match=message):
+        prepare("crashed", resume=True)
+    assert contents(tmp_path / "crashed") == before
+
+
+def test_one_run_writes_to_a_folder_at_a_time(prepare):
+    run = prepare("one")
+    events = run.events()
+    for event in events:
+        if isinstance(event, RoundReport) and event.round == 3:
+            break
+    for options in ({"resume": True}, {"force": True}):
+        with pytest.raises(ConfigError, match=r"another process is writing to .*one; stop that run first"):
+            prepare("one", **options)
+    *_, outcome = events
+    assert outcome.status == "completed"
+    finish(prepare("one", force=True))
+
+
+def test_a_checkpoint_under_another_round_s_name_is_refused(prepare, tmp_path):
+    crashed(finish(prepare("whole")), tmp_path / "crashed")
+    latest = latest_checkpoint(tmp_path / "crashed" / "checkpoints")
+    latest.rename(latest.with_name("round-000005"))
+    with pytest.raises(ConfigError, match="it is of round 4"):
+        prepare("crashed", resume=True)
+    (latest.parent / "round-zzz").mkdir()
+    assert latest_checkpoint(latest.parent).name == "round-000005"
