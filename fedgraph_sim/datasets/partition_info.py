@@ -67,8 +67,10 @@ class PartitionInfo:
     @property
     def division(self) -> str:
         """The partition in half a sentence."""
-        lost = f"{100 * self.edges_lost / self.num_edges:.1f} %" if self.num_edges else "none"
-        return f"{clients_by(self.num_clients, self.partition)}, {lost} of the edges lost"
+        lost = f"{100 * self.edges_lost / self.num_edges:.1f} % of the edges lost" if self.num_edges else "no edges"
+        if 0 < self.num_edges == self.edges_lost:
+            lost = "all edges between clients"
+        return f"{clients_by(self.num_clients, self.partition)}, {lost}"
 
     @property
     def columns(self) -> dict[str, Counts]:

@@ -160,7 +160,8 @@ def _described(info: Mapping[str, Any]) -> str:
     text = f"{info.get('dataset', '')}: {sizes}, by {info.get('partition', '')}."
     if info.get("num_edges"):
         lost = info["edges_lost"]
-        text += f" {lost} edges ({100 * lost / info['num_edges']:.1f} %) are in no client."
+        share = f"{lost} edges ({100 * lost / info['num_edges']:.1f} %) are in no client."
+        text += f" {share}" if lost < info["num_edges"] else " All edges are between clients."
     return text
 
 
