@@ -4,15 +4,17 @@ import json
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from fedgraph_sim.engine.schema import METRIC, TABLES, Column, column_of
 from fedgraph_sim.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MAX_DEPTH = 20
 """Levels of nested tables in a configuration: a dotted key may nest deeper than what walks the tables can."""
@@ -125,13 +127,13 @@ def read_json(path: Path, model: type[BaseModel]) -> Mapping[str, Any]:
     return content
 
 
-def read_table(path: Path, name: str) -> pd.DataFrame:
+def read_table(path: Path, name: str) -> "pd.DataFrame":
     """Return the table `name` with all columns that the schema declares; empty where there is no file."""
     try:
         with pq.ParquetFile(path) as file:
             table = file.read()
     except FileNotFoundError:
-        return pd.DataFrame()
+        return pa.table({}).to_pandas()
     except (OSError, ValueError, pa.ArrowException) as error:
         raise ConfigError(f"cannot read {path}: {error}") from error
     for column in TABLES[name]:
@@ -147,7 +149,7 @@ def read_table(path: Path, name: str) -> pd.DataFrame:
     return frame
 
 
-def refuse_unknown_clients(frame: pd.DataFrame, columns: tuple[str, ...], num_clients: int, path: Path) -> None:
+def refuse_unknown_clients(frame: "pd.DataFrame", columns: tuple[str, ...], num_clients: int, path: Path) -> None:
     """Refuse a table with numbers of clients that the run does not have."""
     for column in columns:
         if len(frame) and not frame[column].between(0, num_clients - 1).all():
