@@ -1,6 +1,5 @@
 """Reads the run folders that are already there."""
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +7,8 @@ from typing import Any
 
 from fedgraph_sim.configuration import load_config
 from fedgraph_sim.engine.config import RunConfig
-from fedgraph_sim.engine.files import CONFIG_FILE
+from fedgraph_sim.engine.files import CONFIG_FILE, SUMMARY_FILE
+from fedgraph_sim.results.files import Summary, read_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,24 +21,46 @@ class Finished:
 
 
 def finished_runs(folder: Path) -> Iterator[Finished]:
-    """Yield the completed runs whose folders lie in `folder`; what cannot be read is none."""
+    """Yield the completed runs whose folders lie in `folder`, each with a best round and the metric of its test.
+
+    What cannot be read is none; both may be None, where nothing validates or tests.
+    """
     for path in sorted(folder.glob(f"*/{CONFIG_FILE}")):
-        try:
-            summary = json.loads((path.parent / "summary.json").read_bytes())
-            if summary["status"] == "completed":
-                yield Finished(folder=path.parent, config=load_config(path, {}, ()), summary=summary)
-        except (OSError, ValueError, TypeError, KeyError):  # of JSON, and ConfigError
-            continue
+        run = _finished(path.parent)
+        if run is not None:
+            yield run
+
+
+def _finished(folder: Path) -> Finished | None:
+    try:
+        summary = read_json(folder / SUMMARY_FILE, Summary)
+        if summary.get("status") != "completed":
+            return None
+        config = load_config(folder / CONFIG_FILE, {}, ())
+    except Exception:  # a neighbour's folder may hold anything: what is odd about it is no matter of this run
+        return None
+    complete = {"best_round", f"test_{config.algorithm.metric}"} <= summary.keys()
+    return Finished(folder=folder, config=config, summary=summary) if complete else None
 
 
 def other_algorithms(folder: Path, config: RunConfig) -> dict[str, Finished]:
-    """Return, by algorithm, the latest of the runs in `folder` that differ from `config` in it, or also in [engine]."""
+    """Return, by algorithm, the latest of the runs in `folder` that differ from `config` in it, or also in [engine].
+
+    Only those whose test has a value.
+    """
     same = config.model_dump_json(exclude={"algorithm", "engine"})
     runs = [
         run
         for run in finished_runs(folder)
         if run.config.algorithm.name != config.algorithm.name
         and run.config.model_dump_json(exclude={"algorithm", "engine"}) == same
+        and run.summary[f"test_{run.config.algorithm.metric}"] is not None
     ]
-    latest = sorted(runs, key=lambda run: (run.folder / "summary.json").stat().st_mtime)
-    return {run.config.algorithm.name: run for run in latest}
+    return {run.config.algorithm.name: run for run in sorted(runs, key=_written)}
+
+
+def _written(run: Finished) -> float:
+    try:
+        return (run.folder / SUMMARY_FILE).stat().st_mtime
+    except OSError:  # removed meanwhile
+        return 0.0

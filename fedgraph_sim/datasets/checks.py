@@ -12,9 +12,13 @@ from fedgraph_sim.errors import ConfigError
 def finite_features(x: NDArray[Any], path: Path) -> None:
     """Refuse features [num_nodes, num_features] with NaN or infinite entries, also once they are float32."""
     with np.errstate(over="ignore"):
-        row = first(~np.isfinite(x.astype(np.float32)).all(axis=1))
+        finite = np.isfinite(x.astype(np.float32))
+    row = first(~finite.all(axis=1))
     if row is not None:
-        raise ConfigError(f"{path}: features of node row {row} are NaN or infinite; replace them by finite numbers")
+        value = x[row - 1][~finite[row - 1]][0]
+        raise ConfigError(
+            f"{path}: features of node row {row} hold {value:g}; replace it by a finite number up to 3.4e38"
+        )
 
 
 def edges_in_range(edge_index: NDArray[Any], num_nodes: int, path: Path) -> None:
@@ -33,7 +37,7 @@ def weights(weight: NDArray[Any], path: Path) -> None:
         row = first(~(np.isfinite(weight.astype(np.float32)) & (weight >= 0)))
     if row is not None:
         raise ConfigError(
-            f"{path}: weight of edge row {row} is {weight[row - 1]}; replace it by a finite number that is not negative"
+            f"{path}: weight of edge row {row} is {weight[row - 1]}; replace it by a number from 0 to 3.4e38"
         )
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedgraph_sim.datasets import checks, columns
+from fedgraph_sim.datasets import columns
 from fedgraph_sim.datasets.dataset import AbsolutePath
 from fedgraph_sim.datasets.graph import Graph, Role
 from fedgraph_sim.datasets.graph_dataset import GraphDataset
@@ -21,9 +21,10 @@ ROLES = {"train": Role.TRAIN, "val": Role.VAL, "test": Role.TEST}
 class Folder(GraphDataset):
     """A folder with nodes.parquet and edges.parquet.
 
-    nodes.parquet: `id` (integers or text, unique); `label` (integers or text; classes are numbered in sorted order);
-    features: the list column `features`, all lists equally long, or, without it, every other column, in the file's
-    order; optional `split` (train, val, test or null) and `client` (integers or text; clients in sorted order).
+    nodes.parquet: `id` (integers or text, unique); `label` (integers or text; classes are numbered in sorted order;
+    null where unknown: the node passes messages, but neither trains, validates nor tests); features: the list column
+    `features`, all lists equally long, or, without it, every other column, in the file's order; optional `split`
+    (train, val, test or null) and `client` (integers or text; clients in sorted order).
     edges.parquet: `source` and `target` (ids); optional `weight` (not negative).
     """
 
@@ -44,7 +45,7 @@ class Folder(GraphDataset):
         nodes = columns.read_table(path, ("id", "label"), min_rows=1)
         ids = columns.keys(nodes, "id", path)
         columns.refuse_duplicates(ids, "id", path)
-        y, num_classes = columns.encode(nodes, "label", path)
+        y, num_classes = columns.encode_known(nodes, "label", path)
         edge_index, weight = _edges(self.path / "edges.parquet", ids)
         return Graph(
             x=_features(nodes, path),
@@ -60,23 +61,18 @@ class Folder(GraphDataset):
 
 def _edges(path: Path, ids: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.float32] | None]:
     edges = columns.read_table(path, ("source", "target"), min_rows=0)
-    edge_index = np.stack([columns.positions(edges, end, ids, path) for end in ("source", "target")])
-    if "weight" not in edges.column_names:
-        return edge_index, None
-    weight = columns.numbers(edges, "weight", path)
-    checks.weights(weight, path)
-    return edge_index, weight
+    nouns = {"known": "id in nodes.parquet", "way_out": "remove the edge or add the node"}
+    edge_index = np.stack([columns.positions(edges, end, ids, path, **nouns) for end in ("source", "target")])
+    weighted = "weight" in edges.column_names
+    return edge_index, columns.not_negative(edges, "weight", path) if weighted else None
 
 
 def _features(nodes: pa.Table, path: Path) -> NDArray[np.float32]:
     if "features" in nodes.column_names:
-        x = columns.equal_lists(nodes, "features", path)
-    else:
-        names = [name for name in nodes.column_names if name not in RESERVED]
-        columns.refuse_no_features(names, path)
-        x = np.stack([columns.numbers(nodes, name, path) for name in names], axis=1)
-    checks.finite_features(x, path)
-    return x
+        return columns.equal_lists(nodes, "features", path)
+    names = [name for name in nodes.column_names if name not in RESERVED]
+    columns.refuse_no_features(names, path)
+    return np.stack([columns.numbers(nodes, name, path) for name in names], axis=1)
 
 
 def _roles(nodes: pa.Table, path: Path) -> NDArray[np.int8]:

@@ -69,6 +69,7 @@ class TrafficNetwork(SeriesDataset):
                 data.seconds % SECONDS_PER_DAY / SECONDS_PER_DAY,
                 zero_is_missing=True,
                 position=_positions(files[0].parent, data.names),
+                file=files[0],
             )
 
     @property

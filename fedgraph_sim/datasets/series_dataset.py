@@ -73,13 +73,25 @@ class SeriesDataset(Dataset):
         *,
         zero_is_missing: bool,
         position: NDArray[np.float64] | None = None,
+        file: Path | None = None,
     ) -> SensorSeries:
-        """Return the series of `values` [num_nodes, num_steps]: what is no number, or zero if so said, is missing."""
-        observed = np.isfinite(values)
+        """Return the series of `values` [num_nodes, num_steps]: what is no number, or zero if so said, is missing.
+
+        Raises `ConfigError` where float32 cannot hold a value; `file` is where the values are from.
+        """
+        observed = ~np.isnan(values)
         if zero_is_missing:
             observed &= values != 0
+        with np.errstate(over="ignore"):
+            stored = np.where(observed, values, 0).astype(np.float32)
+        if not np.isfinite(stored).all():
+            sensor, step = np.argwhere(~np.isfinite(stored))[0]
+            raise ConfigError(
+                f"{file or f'dataset {self.name}'}: the reading of sensor {names[sensor]} in row {step + 1} is"
+                f" {values[sensor, step]:g}; replace it by a finite number up to 3.4e38, or leave it empty"
+            )
         return SensorSeries(
-            values=np.where(observed, values, 0).astype(np.float32),
+            values=stored,
             observed=observed,
             time_of_day=time_of_day.astype(np.float32),
             adjacency=adjacency.tocsr(),

@@ -24,7 +24,11 @@ class ChronologicalSplit(Splitter):
     val: float = Field(0.1, ge=0, le=1, description="fraction of the windows that validate, in [0, 1]")
     test: float = Field(0.2, ge=0, le=1, description="fraction of the windows that test, the latest, in [0, 1]")
     stride: int = Field(
-        1, ge=1, description="steps from one training window to the next", json_schema_extra={"unit": "steps"}
+        1,
+        ge=1,
+        le=2**31 - 1,
+        description="steps from one training window to the next",
+        json_schema_extra={"unit": "steps"},
     )
     seen: float = Field(1.0, gt=0, le=1, description="share of the sensors that take part in training, in (0, 1]")
     seen_by: Literal["longitude", "order"] = Field(

@@ -35,7 +35,8 @@ class Split(Splitter):
     """Roles of the nodes and links; its fields are the `[split]` table of a configuration.
 
     `ratio`: one random order of the labelled nodes of the whole graph; the first are for training, the next for test,
-    the next for validation, so a node has one role in every client that holds it. `own`: the data set's own roles.
+    the next for validation, so a node has one role in every client that holds it. `own`: the data set's own roles,
+    none for a node without a label.
     Links have roles only where links are predicted: see `LinkSplit`.
     Source: the protocol of FED-PUB (Baek et al., Personalized Subgraph Federated Learning, 2023).
     """
@@ -61,8 +62,11 @@ class Split(Splitter):
         """Return the graph with roles. Raises `ConfigError` where no node would train."""
         graph = data
         if self.kind == "own":
+            graph = replace(graph, role=np.where(graph.y >= 0, graph.role, Role.NONE).astype(np.int8))
             if graph.count(Role.TRAIN) == 0:
-                raise ConfigError("split.kind='own' but the data set marks no training nodes; use split.kind='ratio'")
+                raise ConfigError(
+                    "split.kind='own' but the data set marks no labelled node for training; use split.kind='ratio'"
+                )
             return graph
         rng = np.random.default_rng(seed)
         role = np.zeros(graph.num_nodes, dtype=np.int8)

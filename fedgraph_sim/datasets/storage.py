@@ -195,6 +195,12 @@ def prepare(
     if store.is_complete():
         return store, True
     data = split.apply(dataset.load(data_dir, cache_dir), seed_for(seed, "split"))
+    try:
+        data.checked()
+    except ValueError as error:
+        raise ConfigError(
+            f"the data set {dataset.name} returns arrays that do not fit ({error}); correct it"
+        ) from error
     members = partitioner.assign(data, num_clients, seed_for(seed, "partition"))
     names = {"dataset": dataset.name, "partition": partitioner.name}
     return dataset.kind.store.create(store.folder, data, members, **names), False

@@ -7,7 +7,6 @@ from typing import ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 from numpy.typing import NDArray
 from pydantic import Field
 from scipy import sparse
@@ -56,34 +55,34 @@ class Traffic(SeriesDataset):
     def read(self, data_dir: Path | None, cache_dir: Path) -> SensorSeries:
         """Return the series, every column checked."""
         series_file, links_file, *sensors_file = self.files(data_dir, cache_dir)
-        table = _read(series_file, ())
+        table = columns.read_table(series_file, (), min_rows=1, row="time step")
         names = tuple(name for name in table.column_names if name != TIME)
-        columns.refuse_no_features(names, series_file)
+        if not names:
+            raise ConfigError(f"{series_file} has no column of a sensor; add a column of readings for each")
         values = np.stack([_numbers(table, name, series_file) for name in names])
         return self.series(
             values,
-            self._links(links_file, names),
+            self._links(links_file, names, series_file),
             names,
             self._time_of_day(table, series_file),
             zero_is_missing=self.zero_is_missing,
             position=_positions(sensors_file[0], names) if sensors_file else None,
+            file=series_file,
         )
 
-    def _links(self, path: Path, names: tuple[str, ...]) -> sparse.csr_array:
-        table = _read(path, ("source", "target"))
+    def _links(self, path: Path, names: tuple[str, ...], series_file: Path) -> sparse.csr_array:
+        ends = ("source", "target")
+        table = columns.read_table(path, ends, min_rows=0, text=ends)
+        nouns = {"known": f"sensor in {series_file.name}", "way_out": "remove the link or add the sensor"}
         ids = pa.array(names, pa.large_string())
-        text = table.set_column(table.column_names.index("source"), "source", _text(table["source"]))
-        text = text.set_column(text.column_names.index("target"), "target", _text(table["target"]))
-        sources, targets = (columns.positions(text, end, ids, path) for end in ("source", "target"))
+        sources, targets = (columns.positions(_with_text(table, end, path), end, ids, path, **nouns) for end in ends)
         if "weight" in table.column_names:
-            weight = columns.numbers(table, "weight", path).astype(np.float64)
-            if not (np.isfinite(weight) & (weight >= 0)).all():
-                raise ConfigError(f"{path}: a weight is negative or no number; correct it")
+            weight = columns.not_negative(table, "weight", path).astype(np.float64)
             return sparse.coo_array((weight, (targets, sources)), (len(names), len(names))).tocsr()
         if "distance" not in table.column_names:
             raise ConfigError(f"{path} has neither a column weight nor a column distance; add one of them")
         distances = np.full((len(names), len(names)), np.inf)
-        distances[targets, sources] = columns.numbers(table, "distance", path)
+        distances[targets, sources] = columns.not_negative(table, "distance", path)
         np.fill_diagonal(distances, 0)
         return gaussian_kernel(distances, self.threshold)
 
@@ -102,21 +101,10 @@ def _table_file(folder: Path, name: str) -> Path | None:
     return next((folder / f"{name}{end}" for end in FORMATS if (folder / f"{name}{end}").is_file()), None)
 
 
-def _read(path: Path, required: Sequence[str]) -> pa.Table:
-    if path.suffix == ".parquet":
-        return columns.read_table(path, required, min_rows=1)
-    try:
-        table = pyarrow.csv.read_csv(path)
-    except (OSError, pa.ArrowException) as error:
-        raise ConfigError(f"{path} is not a readable CSV file ({error}); correct dataset.path or the file") from error
-    for name in required:
-        if name not in table.column_names:
-            raise ConfigError(f"{path} has no column {name} among {', '.join(table.column_names)}; add it")
-    return table
-
-
-def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return column.cast(pa.large_string())
+def _with_text(table: pa.Table, name: str, path: Path) -> pa.Table:
+    """Return the table with a column of sensors' names as text, as which they stand in the header of the series."""
+    text = columns.keys(table, name, path).cast(pa.large_string())
+    return table.set_column(table.column_names.index(name), name, text)
 
 
 def _numbers(table: pa.Table, name: str, path: Path) -> NDArray[np.float64]:
@@ -126,14 +114,14 @@ def _numbers(table: pa.Table, name: str, path: Path) -> NDArray[np.float64]:
         return np.full(len(column), np.nan)
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         raise ConfigError(f"{path}: column {name} is of type {column.type} but must be numeric; convert or remove it")
-    return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), np.float64)
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
 
 
 def _positions(path: Path, names: tuple[str, ...]) -> NDArray[np.float64]:
-    table = _read(path, ("sensor", "longitude", "latitude"))
+    table = columns.read_table(path, ("sensor", "longitude", "latitude"), min_rows=1, row="sensor", text=("sensor",))
     places = dict(
         zip(
-            _text(table["sensor"]).to_pylist(),
+            _with_text(table, "sensor", path)["sensor"].to_pylist(),
             zip(
                 columns.numbers(table, "longitude", path),
                 columns.numbers(table, "latitude", path),

@@ -43,7 +43,10 @@ def unpack(text: str, folder: Path) -> None:
     _, begin, rest = text.partition(f"{BEGIN}\n")
     body, end, _ = rest.partition(f"\n{END}")
     digest, *lines = body.split("\n")
-    content = b"".join(map(base64.b64decode, lines)) if begin and end else b""
+    try:
+        content = b"".join(map(base64.b64decode, lines)) if begin and end else b""
+    except ValueError:  # of base64
+        content = b""
     if not content or hashlib.sha256(content).hexdigest() != digest:
         raise RunError("the folder did not come back whole", text[-2000:] if not begin else "")
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,5 @@
 """A run's folder, read back: its configuration, its summary, and its tables as DataFrames."""
 
-import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +10,14 @@ import pandas as pd
 
 from fedgraph_sim.engine.files import CONFIG_FILE, PARTITION_FILE, SUMMARY_FILE
 from fedgraph_sim.errors import ConfigError
+from fedgraph_sim.results.files import (
+    Partition,
+    Summary,
+    read_config,
+    read_json,
+    read_table,
+    refuse_unknown_clients,
+)
 from fedgraph_sim.results.metrics import best_index, main_metric
 
 
@@ -19,7 +25,8 @@ from fedgraph_sim.results.metrics import best_index, main_metric
 class RunFolder:
     """What a run has written so far. Tables are read when they are first asked for; columns: docs/outputs.md.
 
-    `config` is the resolved configuration as nested tables, `summary` is empty until the run has ended.
+    `config` is the resolved configuration as nested tables, `summary` is empty until the run has ended. A file that
+    does not fit is refused with a `ConfigError` when it is read.
     """
 
     folder: Path
@@ -44,7 +51,7 @@ class RunFolder:
     @cached_property
     def clients(self) -> pd.DataFrame:
         """One row per client and evaluated round; empty where no client is asked."""
-        return self._table("clients")
+        return self._table("clients", "client")
 
     @cached_property
     def ledger(self) -> pd.DataFrame:
@@ -54,7 +61,7 @@ class RunFolder:
     @cached_property
     def matrices(self) -> pd.DataFrame:
         """One row per evaluated round, name and pair of clients; empty where the algorithm compares none."""
-        return self._table("matrices")
+        return self._table("matrices", "row", "column")
 
     @cached_property
     def steps(self) -> pd.DataFrame:
@@ -69,7 +76,7 @@ class RunFolder:
     @cached_property
     def partition(self) -> Mapping[str, Any]:
         """The figures of the partition; empty where the folder has none."""
-        return _json(self.folder / PARTITION_FILE)
+        return read_json(self.folder / PARTITION_FILE, Partition)
 
     @property
     def num_clients(self) -> int:
@@ -96,7 +103,7 @@ class RunFolder:
             return self.summary[name]  # type: ignore[no-any-return]  # of JSON
         if name not in self.rounds or self.best_round is None:
             return None
-        value = self.rounds.set_index("round")[name][self.best_round]
+        value = self.rounds.set_index("round")[name].get(self.best_round)
         return None if pd.isna(value) else float(value)
 
     @property
@@ -114,14 +121,12 @@ class RunFolder:
             value = value.get(part) if isinstance(value, Mapping) else None
         return value.get("name") if isinstance(value, Mapping) else value
 
-    def _table(self, name: str) -> pd.DataFrame:
+    def _table(self, name: str, *clients: str) -> pd.DataFrame:
         path = self.folder / f"{name}.parquet"
-        try:
-            return pd.read_parquet(path)
-        except FileNotFoundError:
-            return pd.DataFrame()
-        except (OSError, ValueError) as error:  # of Arrow too
-            raise ConfigError(f"cannot read {path}: {error}") from error
+        table = read_table(path, name)
+        if clients:
+            refuse_unknown_clients(table, clients, self.num_clients, path)
+        return table
 
 
 def load_run(folder: str | Path) -> RunFolder:
@@ -132,12 +137,10 @@ def load_run(folder: str | Path) -> RunFolder:
     """
     path = Path(folder)
     try:
-        config = tomllib.loads((path / CONFIG_FILE).read_text(encoding="utf-8"))
+        config = read_config(path / CONFIG_FILE)
     except FileNotFoundError as error:
         raise ConfigError(f"{path} is not a run folder: it has no {CONFIG_FILE}") from error
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot read {path / CONFIG_FILE}: {error}") from error
-    return RunFolder(folder=path, config=config, summary=_json(path / SUMMARY_FILE))
+    return RunFolder(folder=path, config=config, summary=read_json(path / SUMMARY_FILE, Summary))
 
 
 def find_runs(paths: Sequence[Path]) -> list[RunFolder]:
@@ -155,13 +158,3 @@ def find_runs(paths: Sequence[Path]) -> list[RunFolder]:
             raise ConfigError(f"{path} is neither a run folder nor a folder of run folders")
         found |= {each.resolve(): load_run(each) for each in inner}
     return list(found.values())
-
-
-def _json(path: Path) -> Mapping[str, Any]:
-    try:
-        content = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot read {path}: {error}") from error
-    return content if isinstance(content, dict) else {}

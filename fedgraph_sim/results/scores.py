@@ -42,10 +42,10 @@ class Score:
 def score_of(runs: Sequence[RunFolder], part: str, metric: str) -> Score | None:
     """Return ``<part>_<metric>`` of runs of one setting, each at its own best validation round; None without any.
 
-    Of several runs with one seed the last one counts.
+    Of several runs with one seed the last one counts; what is no finite number does not.
     """
     values = {int(run.get("seed")): run.at_best_round(part) for run in runs if run.metric == metric}
-    known = {seed: value for seed, value in values.items() if value is not None}
+    known = {seed: value for seed, value in values.items() if value is not None and isfinite(value)}
     return Score(values=known) if known else None
 
 

@@ -26,7 +26,13 @@ def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
         if isinstance(value, Mapping):
             yield from flat(value, f"{prefix}{key}.")
         else:
-            yield f"{prefix}{key}", tuple(value) if isinstance(value, list) else value
+            yield f"{prefix}{key}", _hashable(value)
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(map(_hashable, value))
+    return tuple((key, _hashable(inner)) for key, inner in value.items()) if isinstance(value, Mapping) else value
 
 
 def by_setting(runs: Sequence[RunFolder]) -> dict[Setting, list[RunFolder]]:

@@ -1,4 +1,5 @@
 import json
+import math
 import os
 import re
 import signal
@@ -123,6 +124,27 @@ def test_a_config_of_an_own_graph_works_from_another_folder(invoke, own_graph, t
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
     assert invoke("run", "../runs/a/config.toml", "--inline").exit_code == 0
+
+
+@pytest.mark.parametrize("algorithm", ["local", "fedpub", "gcfl", "fedsage_plus", "gfl_appnp"])
+@pytest.mark.parametrize("split", ["own", "ratio"])
+def test_nodes_without_labels_are_in_the_graph_and_no_examples(invoke, own_graph, tmp_path, algorithm, split):
+    options = own_graph(["train", "train", "train", "val"], labels=("x", None, "y", "x"))
+    changes = (
+        "--set",
+        f"split.kind={split}",
+        "--set",
+        "split.train=1",
+        "--set",
+        "split.val=0",
+        "--set",
+        "split.test=0",
+    )
+    result = invoke("run", "--inline", "--rounds", "1", "--name", "a", *options, *changes, "--algorithm", algorithm)
+    assert result.exit_code == 0, result.output
+    partition = json.loads((tmp_path / "runs" / "a" / "partition.json").read_text())
+    assert (partition["num_nodes"], sum(partition["train"])) == (4, 2 if split == "own" else 3)
+    assert math.isfinite(pq.read_table(tmp_path / "runs" / "a" / "rounds.parquet")["train_loss"].to_pylist()[-1])
 
 
 def test_flags_win_over_the_file_and_set_wins_over_flags(invoke, tmp_path):

@@ -9,9 +9,11 @@ from pydantic import ValidationError
 from fedgraph_sim.datasets.folder import Folder
 from fedgraph_sim.datasets.graph import Role
 from fedgraph_sim.datasets.pyg_file import PygFile
+from fedgraph_sim.datasets.split import Split
 from fedgraph_sim.errors import ConfigError
 
 NODES = {"id": ["a", "b", "c"], "label": ["cat", "ant", "cat"], "features": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]}
+ALL = {"train": 1.0, "val": 0.0, "test": 0.0}
 EDGES = {"source": ["a", "c"], "target": ["b", "a"]}
 
 
@@ -50,20 +52,22 @@ def test_folder_without_edges(tmp_path):
     ("nodes", "edges", "message"),
     [
         ({}, {"target": ["b", "z"]}, r"edges\.parquet: target 'z' of row 2 is no id in nodes\.parquet"),
-        ({}, {"source": [1, 2]}, r"column source is of type int64 but the ids of nodes\.parquet are large_string"),
+        ({}, {"source": [1, 2]}, r"column source is of type int64 but each id in nodes\.parquet is large_string"),
         ({}, {"source": ["a", None]}, r"edges\.parquet: source of row 2 is missing"),
-        ({}, {"weight": [1.0, -2.0]}, r"weight of edge row 2 is -2\.0"),
-        ({}, {"weight": [float("nan"), 1.0]}, r"weight of edge row 1 is nan"),
+        ({}, {"weight": [1.0, -2.0]}, "weight of row 2 is -2; replace"),
+        ({}, {"weight": [float("nan"), 1.0]}, "weight of row 1 holds nan; replace"),
         ({"id": ["a", "b", "a"]}, {}, r"nodes\.parquet: id 'a' of row 3 is that of row 1 too"),
         ({"id": ["a", None, "c"]}, {}, r"nodes\.parquet: id of row 2 is missing"),
-        ({"label": ["x", None, "y"]}, {}, r"nodes\.parquet: label of row 2 is missing"),
+        ({"label": [None, None, None]}, {}, "column label has no value in any row; fill some in"),
         ({"label": [1.5, 2.0, 3.0]}, {}, r"column label is of type double; store it as integers or text"),
         (
             {"features": [[1.0, 2.0], [float("nan"), 4.0], [5.0, 6.0]]},
             {},
-            r"features of node row 2 are NaN or infinite",
+            "features of row 2 holds nan; replace",
         ),
-        ({"features": [[1.0, 2.0], [1e39, 4.0], [5.0, 6.0]]}, {}, r"features of node row 2 are NaN or infinite"),
+        ({"features": [[1.0, 2.0], [1e39, 4.0], [5.0, 6.0]]}, {}, r"features of row 2 holds 1e\+39; replace"),
+        ({"features": None, "age": [1.0, -1e300, 2.0]}, {}, r"age of row 2 holds -1e\+300; replace"),
+        ({}, {"weight": [1e300, 1.0]}, r"weight of row 1 holds 1e\+300; replace"),
         ({"features": [[1.0], [1.0, 2.0], [1.0]]}, {}, r"features of row 2 has 2 numbers and that of row 1 1"),
         ({"features": pa.array([[], [], []], pa.list_(pa.float32()))}, {}, r"features of row 1 is an empty list"),
         ({"features": [[1.0, 2.0], [3.0, None], [5.0, 6.0]]}, {}, r"features of row 2 has a missing value"),
@@ -93,6 +97,23 @@ def test_a_bad_folder_is_refused(tmp_path, nodes, edges, message):
 
     with pytest.raises(ConfigError, match=message):
         write(tmp_path, merge(NODES, nodes), merge(EDGES, edges)).load(None, tmp_path)
+
+
+@pytest.mark.parametrize("labels", [["cat", None, "ant"], [7, None, 3], pa.array(["b", None, "a"]).dictionary_encode()])
+@pytest.mark.parametrize("split", [{"kind": "own"}, ALL, {"stratified": True, **ALL}])
+def test_a_node_without_a_label_has_neighbours_but_no_role(tmp_path, labels, split):
+    nodes = NODES | {"label": labels, "split": ["train", "train", "test"]}
+    graph = Split(**split).apply(write(tmp_path, nodes).load(None, tmp_path), 0)
+    assert graph.y.tolist() == [1, -1, 0]
+    assert graph.num_classes == 2
+    assert [role != Role.NONE for role in graph.role] == [True, False, True]
+    assert graph.edge_index.T.tolist() == [[0, 1], [0, 2], [1, 0], [2, 0]]
+
+
+def test_own_roles_of_nodes_without_labels_alone_are_refused(tmp_path):
+    nodes = NODES | {"label": ["cat", None, "ant"], "split": ["val", "train", "test"]}
+    with pytest.raises(ConfigError, match="marks no labelled node for training"):
+        Split(kind="own").apply(write(tmp_path, nodes).load(None, tmp_path), 0)
 
 
 def test_columns_of_the_same_name_are_refused(tmp_path):
@@ -178,14 +199,14 @@ def test_pyg_file(tmp_path, changes):
         ({"y": [0, 1]}, r"y has shape \[2\]"),
         ({"y": [0.0, 1.0, 1.0]}, r"y has shape \[3\] and type float32"),
         ({"x": [1.0, 2.0, 3.0]}, r"x has shape \[3\]"),
-        ({"x": [[1.0], [float("inf")], [3.0]]}, "features of node row 2 are NaN or infinite"),
+        ({"x": [[1.0], [float("inf")], [3.0]]}, "features of node row 2 hold inf; replace"),
         ({"edge_index": [[0, 1], [1, 3]]}, r"edge 2 joins \[1, 3\] but nodes are 0 to 2"),
         ({"edge_index": [[0, 1]]}, r"edge_index has shape \[1, 2\]"),
         ({"edge_weight": [1.0]}, r"edge_weight has shape \[1\]"),
         ({"edge_weight": [1.0, -1.0]}, "weight of edge row 2 is -1"),
         ({"edge_weight": [1j, 1j]}, "edge_weight has shape .* and type complex64"),
         ({"x": [[1j], [2j], [3j]]}, "x has shape .* and type complex64"),
-        ({"x": [[1.0], [float("nan")], [3.0]]}, "features of node row 2 are NaN or infinite"),
+        ({"x": [[1.0], [float("nan")], [3.0]]}, "features of node row 2 hold nan; replace"),
         ({"edge_index": [[0.0, 1.0], [1.0, 2.0]]}, "edge_index has shape .* and type float32"),
         ({"edge_index": [[True, False], [False, True]]}, "edge_index has shape .* and type bool"),
         ({"y": [0, 1, 2**62]}, f"label of node row 3 is {2**62}; number classes from 0"),

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pydantic import ValidationError
 from scipy import sparse
 
 from fedgraph_sim.datasets.diffusion import Diffusion
@@ -17,6 +18,7 @@ from fedgraph_sim.datasets.series_store import SeriesStore
 from fedgraph_sim.datasets.traffic import Traffic
 from fedgraph_sim.errors import ConfigError
 
+THREE = {name: [1.0] * 40 for name in ("101", "102", "103")}
 NAMES = {"dataset": "d", "partition": "sensor"}
 
 
@@ -160,21 +162,83 @@ def test_own_series_with_missing_readings_times_distances_and_places(own):
     assert np.flatnonzero(ChronologicalSplit(seen=0.5).apply(loaded, 0).is_seen).tolist() == [1]
 
 
+@pytest.mark.parametrize("end", [".csv", ".parquet"])
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"links": {"source": [101], "target": [9], "weight": [1.0]}}, "target '9' of row 1 is no id"),
+        (
+            {"links": {"source": [101], "target": [9], "weight": [1.0]}},
+            r"target '9' of row 1 is no sensor in series\.\w+; remove the link or add the sensor",
+        ),
+        ({"links": {"source": [101], "target": [102], "distance": [-10.0]}}, "distance of row 1 is -10; replace"),
+        ({"links": {"source": [101], "target": [102], "weight": [1e300]}}, r"weight of row 1 holds 1e\+300; replace"),
+        (
+            {"series": {**THREE, "101": [1.0] * 39 + [-1e300]}},
+            r"series\.\w+: the reading of sensor 101 in row 40 is -1e\+300; replace",
+        ),
+        ({"series": {**THREE, "101": [1.0] * 39 + [float("inf")]}}, "reading of sensor 101 in row 40 is inf; replace"),
+        ({"series": {"101": []}}, r"series\.\w+ has no rows; write one row per time step"),
+        ({"series": {"time": [datetime(2026, 1, 1)]}}, r"series\.\w+ has no column of a sensor"),
+        ({"sensors": {"sensor": [], "longitude": [], "latitude": []}}, "has no rows; write one row per sensor"),
         ({"links": {"source": [101], "target": [102]}}, "neither a column weight nor a column distance"),
-        ({"links": {"source": [101], "target": [102], "weight": [-1.0]}}, "a weight is negative"),
+        ({"links": {"source": [101], "target": [102], "weight": [-1.0]}}, "weight of row 1 is -1; replace"),
         ({"links": {"from": [101], "target": [102]}}, "has no column source"),
         ({"series": {"a": ["x"] * 40}}, "column a is of type string but must be numeric"),
         ({"series": {"time": [1] * 40, "101": [1.0] * 40, "102": [1.0] * 40, "103": [1.0] * 40}}, "must be timestamps"),
         ({"sensors": {"sensor": [101], "longitude": [1.0], "latitude": [0.0]}}, "has no row for the sensor 102"),
     ],
 )
-def test_own_files_that_cannot_be_used(own, changes, message):
+def test_own_files_that_cannot_be_used(own, changes, message, end):
     with pytest.raises(ConfigError, match=message):
-        Traffic(**own(**changes)).load(None, Path())
+        Traffic(**own(end=end, **changes)).load(None, Path())
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("series", b"s0,s0,s1\n1,2,3\n", "has several columns named s0; rename or remove all but one"),
+        ("links", b"source,source,target,weight\n101,101,102,1\n", "has several columns named source"),
+        ("series", b"s\xff,b\n1,2\n", "is not a readable CSV file"),
+        ("links", b"source,target,weight,n\xff\n101,102,1,1\n", "is not a readable CSV file"),
+        ("links", b"source,target,weight\n\xff,102,1\n", "is not a readable CSV file"),
+        ("links", b"", "is not a readable CSV file"),
+        ("series", b"s0,s1\n1\n", "is not a readable CSV file"),
+    ],
+)
+def test_csv_files_that_cannot_be_used(own, tmp_path, name, content, message):
+    options = own()
+    (tmp_path / f"{name}.csv").write_bytes(content)
+    with pytest.raises(ConfigError, match=message):
+        Traffic(**options).load(None, Path())
+
+
+@pytest.mark.parametrize("end", [".csv", ".parquet"])
+@pytest.mark.parametrize("value", ["weight", "distance"])
+def test_one_sensor_without_links(own, end, value):
+    options = own(end=end, series={"a": [*range(40)]}, links={"source": [], "target": [], value: []})
+    series = Traffic(**options).load(None, Path())
+    assert series.names == ("a",)
+    assert series.adjacency.toarray().tolist() == [[value == "distance"]]
+
+
+def test_names_of_sensors_in_csv_files_are_text_whatever_they_look_like(own):
+    names = ("007", "1.10", "2026-01-01", "true")
+    links = {"source": names, "target": ("1.10", "2026-01-01", "true", "007"), "weight": [1, 2, 3, 4]}
+    sensors = {"sensor": names, "longitude": [1, 2, 3, 4], "latitude": [0] * 4}
+    series = Traffic(**own(series={name: [*range(40)] for name in names}, links=links, sensors=sensors)).load(
+        None, Path()
+    )
+    assert series.adjacency.toarray()[[1, 2, 3, 0], [0, 1, 2, 3]].tolist() == [1, 2, 3, 4]
+
+
+def test_readings_may_be_integers_that_no_float_holds_exactly(own):
+    series = Traffic(**own(end=".parquet", series=dict.fromkeys(THREE, [2**53 + 1] * 40)))
+    assert series.load(None, Path()).values[0, 0] == 2.0**53
+
+
+def test_absurd_strides_are_refused():
+    with pytest.raises(ValidationError, match="less than or equal to 2147483647"):
+        ChronologicalSplit(stride=10**20)
 
 
 def test_own_files_that_are_not_there(tmp_path):

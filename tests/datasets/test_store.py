@@ -1,5 +1,6 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -242,6 +243,14 @@ def test_a_full_disk_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr("fedgraph_sim.datasets.store.write_graphs", full)
     with pytest.raises(ConfigError, match=r"cannot be written .*No space left on device.*FEDGRAPH_CACHE"):
         run(tmp_path)
+
+
+def test_arrays_that_do_not_fit_are_refused_before_anything_is_written(tmp_path, monkeypatch):
+    load = Karate.load
+    monkeypatch.setattr(Karate, "load", lambda *arguments: replace(load(*arguments), num_classes=1))
+    with pytest.raises(ConfigError, match=r"the data set karate returns arrays that do not fit \(y does not fit"):
+        run(tmp_path)
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_complete_store_is_used_without_writing(tmp_path, monkeypatch):

@@ -60,7 +60,16 @@ def test_a_folder_comes_back_as_it_was_through_a_log(run_folder, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"run", "back"}
 
 
-@pytest.mark.parametrize("damage", [lambda text: text[:-100], lambda text: text.replace("A", "B", 1), lambda _: "oops"])
+DAMAGES = {
+    "end lost": lambda text: text[:-100],
+    "letter changed": lambda text: text.replace("A", "B", 1),
+    "letter lost": lambda text: text.replace("UEs", "UE", 1),
+    "no ASCII": lambda text: text.replace("UEs", "UÉs", 1),
+    "nothing": lambda _: "oops",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_half_a_folder_is_none(run_folder, tmp_path, damage):
     with pytest.raises(RunError, match="did not come back whole"):
         parcel.unpack(damage(parcel.pack(run_folder)), tmp_path / "back")

@@ -38,7 +38,8 @@ def make_run(tmp_path: Path) -> Callable[..., RunFolder]:
                 config[table] = value
         (folder / "config.toml").write_text(tomli_w.dumps(config))
         rounds = {"round": [1, 2, 3], "bytes_up": [10, 10, 10], "bytes_down": [5, 5, 5], "seconds": [0.3, 0.1, 0.1]}
-        rounds |= {f"seconds_{part}": [0.1, 0.02, 0.02] for part in ("compute", "transport", "server", "evaluation")}
+        parts = ("compute", "transport", "server", "evaluation", "simulated")
+        rounds |= {"num_participants": [2, 2, 2]} | {f"seconds_{part}": [0.1, 0.02, 0.02] for part in parts}
         rounds |= {"val_accuracy": [0.1, 0.9, None], "test_accuracy": [0.2, test, None], "test_loss": [1.0, 0.5, None]}
         pd.DataFrame(rounds).to_parquet(folder / "rounds.parquet")
         written = {"status": "completed", "best_round": 2, "test_accuracy": test} if summary is None else summary
