@@ -42,7 +42,7 @@ class Csbm(GraphDataset):
         64, ge=1, le=100_000, description="features of a node (p)", json_schema_extra={"unit": "features"}
     )
     num_communities: int = Field(
-        10, ge=1, description="communities, of equal size", json_schema_extra={"unit": "communities"}
+        10, ge=1, le=10_000_000, description="communities, of equal size", json_schema_extra={"unit": "communities"}
     )
     num_groups: int = Field(
         3,
@@ -69,7 +69,7 @@ class Csbm(GraphDataset):
         description="expected neighbours of a node in other communities",
         json_schema_extra={"unit": "neighbours"},
     )
-    seed: int = Field(0, ge=0, description="seed of the graph, whatever the seed of the run")
+    seed: int = Field(0, ge=0, lt=2**63, description="seed of the graph, whatever the seed of the run")
 
     @model_validator(mode="after")
     def _possible(self) -> Self:

@@ -20,13 +20,13 @@ class ChronologicalSplit(Splitter):
     part in training and validation, and are tested with all others.
     """
 
-    train: float = Field(0.7, gt=0, le=1, description="fraction of the windows that train, the earliest, in (0, 1]")
-    val: float = Field(0.1, ge=0, le=1, description="fraction of the windows that validate, in [0, 1]")
-    test: float = Field(0.2, ge=0, le=1, description="fraction of the windows that test, the latest, in [0, 1]")
+    train: float = Field(0.7, gt=0, le=1, description="fraction of the windows that train, the earliest")
+    val: float = Field(0.1, ge=0, le=1, description="fraction of the windows that validate")
+    test: float = Field(0.2, ge=0, le=1, description="fraction of the windows that test, the latest")
     stride: int = Field(
         1, ge=1, description="steps from one training window to the next", json_schema_extra={"unit": "steps"}
     )
-    seen: float = Field(1.0, gt=0, le=1, description="share of the sensors that take part in training, in (0, 1]")
+    seen: float = Field(1.0, gt=0, le=1, description="share of the sensors that take part in training")
     seen_by: Literal["longitude", "order"] = Field(
         "longitude", description="which sensors those are: the westernmost, or the first in the data"
     )

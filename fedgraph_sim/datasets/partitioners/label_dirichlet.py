@@ -28,7 +28,9 @@ class LabelDirichlet(Partitioner):
     min_nodes: int = Field(
         1, ge=1, description="nodes that each client has at least", json_schema_extra={"unit": "nodes"}
     )
-    max_tries: int = Field(100, ge=1, description="draws before giving up", json_schema_extra={"unit": "draws"})
+    max_tries: int = Field(
+        100, ge=1, le=100_000, description="draws before giving up", json_schema_extra={"unit": "draws"}
+    )
 
     def _assign(self, graph: Graph, num_clients: int, seed: int) -> list[NDArray[np.int64]]:
         rng = np.random.default_rng(seed)

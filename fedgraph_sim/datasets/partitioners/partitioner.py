@@ -4,16 +4,16 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from fedgraph_sim.config_table import ConfigTable
 from fedgraph_sim.datasets.graph import Graph
 from fedgraph_sim.errors import ConfigError
 
 
-class Partitioner(BaseModel):
+class Partitioner(ConfigTable):
     """A rule that gives each client its nodes; its fields are the `[partition]` table of a configuration."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     summary: ClassVar[str]
     divides: ClassVar[tuple[str, ...]] = ("a graph",)
     """The nouns of the kinds of data that it can divide."""
