@@ -5,6 +5,7 @@ from importlib import import_module
 import click
 
 from fedgraph_sim import __version__
+from fedgraph_sim.cli.options import check_values
 from fedgraph_sim.errors import ConfigError, RunError
 
 COMMANDS = {
@@ -65,6 +66,15 @@ class LazyGroup(click.Group):
         module = import_module(f"fedgraph_sim.cli.{_MODULES.get(cmd_name, cmd_name)}")
         command: click.Command = getattr(module, cmd_name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, and refuse options with an empty value."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None and not ctx.resilient_parsing:
+            check_values(command, rest)
+        return name, command, rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""

@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
+
+from fedgraph_sim.errors import ConfigError
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -26,8 +28,33 @@ class RunFile(click.Path):
 
 
 def comma_separated(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
-    """Return the parts of a comma-separated value; a callback of options."""
-    return tuple(part.strip() for part in value.split(",") if part.strip()) if value is not None else None
+    """Return the parts of a comma-separated value, at least one; a callback of options."""
+    if value is None:
+        return None
+    parts = tuple(part.strip() for part in value.split(",") if part.strip())
+    if not parts:
+        refuse_empty(parameter.opts[0], value)
+    return parts
+
+
+def check_values(command: click.Command, arguments: list[str]) -> None:
+    """Refuse options with an empty value, as a script's unset variable gives one, which would count as not given."""
+    flags = {
+        flag
+        for parameter in command.params
+        if isinstance(parameter, click.Option) and not parameter.is_flag
+        for flag in parameter.opts
+    }
+    for argument, following in zip(arguments, [*arguments[1:], None], strict=False):
+        flag, equals, value = argument.partition("=")
+        given = value if equals else following
+        if flag in flags and given is not None and not given.strip():
+            refuse_empty(flag, given)
+
+
+def refuse_empty(flag: str, value: str) -> NoReturn:
+    """Say that an option's value is none."""
+    raise ConfigError(f"{flag} {value!r} is empty; give a value, or leave {flag} out")
 
 
 def completes(module: str, names: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:

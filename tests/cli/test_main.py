@@ -121,3 +121,23 @@ def test_the_package_imports_nothing_heavy_before_it_is_used():
     code = "import sys, fedgraph_sim; from fedgraph_sim import load_run; print({'torch', 'ray'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "--name", ""], "--name '' is empty; give a value, or leave --name out"),
+        (["run", "--name="], "--name '' is empty"),
+        (["run", "--inline", "--address", " "], "--address ' ' is empty"),
+        (["run", "--set", ""], "--set '' is empty"),
+        (["reproduce", "fedpub", "--dry-run", "--methods", ""], "--methods '' is empty"),
+        (["reproduce", "fedpub", "--dry-run", "--methods", ",,"], "--methods ',,' is empty"),
+        (["reproduce", "fedpub", "--dry-run", "--out", ""], "--out '' is empty"),
+        (["status", "--address", ""], "--address '' is empty"),
+        (["table", ".", "--rows", ","], "--rows ',' is empty"),
+    ],
+)
+def test_an_empty_value_is_not_taken_for_none(invoke, arguments, message):
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert result.output.startswith(f"Error: {message}")
