@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from fedgraph_sim.errors import ConfigError
 
@@ -25,6 +26,14 @@ class RunFile(click.Path):
         if isinstance(value, str) and value.startswith(PREFIX):
             return file_of(value)
         return super().convert(value, param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the recipes that begin so, and let the shell add its files."""
+        from fedgraph_sim.recipes import PREFIX, all_recipes
+
+        recipes = [f"{PREFIX}{name}" for name in all_recipes()]
+        found = [CompletionItem(name) for name in recipes if name.startswith(incomplete)]
+        return found + super().shell_complete(ctx, param, incomplete)
 
 
 def comma_separated(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
@@ -68,6 +77,17 @@ def completes(module: str, names: str) -> Callable[[click.Context, click.Paramet
     return complete
 
 
+def config_keys(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the keys that complete that of --set, given the names that stand before it."""
+    from fedgraph_sim.configuration import known_keys
+
+    try:
+        keys = known_keys({name: value for name, value in ctx.params.items() if isinstance(value, str)})
+    except ConfigError:
+        keys = known_keys({})
+    return [f"{key}=" for key in keys if key.startswith(incomplete)]
+
+
 algorithm_names = completes("algorithms.registry", "ALGORITHMS")
 dataset_names = completes("datasets.registry", "DATASETS")
 partitioner_names = completes("datasets.registry", "PARTITIONERS")
@@ -103,6 +123,7 @@ _WHAT: list[Decorator] = [
         "--set",
         "assignments",
         metavar="KEY=VALUE",
+        shell_complete=config_keys,
         multiple=True,
         help="Set any key of the configuration, such as algorithm.lr=0.1; repeatable, and wins over FILE and flags.",
     ),
@@ -143,6 +164,7 @@ _GRID: list[Decorator] = [
         "--set",
         "assignments",
         metavar="KEY=VALUE",
+        shell_complete=config_keys,
         multiple=True,
         help="Set any key in every run; data_seed=0 holds split and partition fixed while the seeds vary.",
     ),

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from fedgraph_sim.counts import counted
 from fedgraph_sim.datasets.graph import Graph
 from fedgraph_sim.datasets.graph_dataset import GraphDataset
 
@@ -79,7 +80,9 @@ class Csbm(GraphDataset):
             raise ValueError(f"num_communities={self.num_communities} exceeds num_nodes={self.num_nodes}; lower it")
         smallest = self.num_nodes // self.num_communities
         if self.degree + abs(self.edge_signal) * self.degree**0.5 > smallest:
-            raise ValueError(f"degree={self.degree:g} is too high for communities of {smallest} nodes; lower it")
+            raise ValueError(
+                f"degree={self.degree:g} is too high for communities of {counted(smallest, 'node')}; lower it"
+            )
         return self
 
     def read(self, data_dir: Path | None, cache_dir: Path) -> Graph:

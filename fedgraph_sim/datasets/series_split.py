@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from fedgraph_sim.counts import counted
 from fedgraph_sim.datasets.series import SensorSeries
 from fedgraph_sim.datasets.split import Splitter
 from fedgraph_sim.errors import ConfigError
@@ -46,8 +47,8 @@ class ChronologicalSplit(Splitter):
         num_val = min(round(count * self.val), count - num_test - num_train)
         if num_train < 1:
             raise ConfigError(
-                f"split.train={self.train:g} of {count} windows of {data.history} + {data.horizon} steps is none; "
-                "raise split.train, or use a longer series"
+                f"split.train={self.train:g} of {counted(count, 'window')} of {data.history} + {data.horizon} steps is "
+                "none; raise split.train, or use a longer series"
             )
         starts = {
             "train": np.arange(0, num_train, self.stride),

@@ -98,6 +98,13 @@ def test_commands_options_and_names_complete(monkeypatch):
     assert completed("fedgraph-sim", "datasets", "Ci") == {"CiteSeer"}
     assert completed("fedgraph-sim", "reproduce", "cn") == {"cnfgnn"}
     assert completed("fedgraph-sim", "recipes", "gfl-appnp-co") == {"gfl-appnp-cora-2708"}
+    appnp = {"recipe:gfl-appnp-cora-2708"}
+    assert completed("fedgraph-sim", "run", "recipe:gfl-appnp-co") == appnp | {"recipe:gfl-appnp-co"}  # or a file
+    assert completed("fedgraph-sim", "run", "--set", "algorithm.ta") == {"algorithm.task=", "algorithm.tau="}
+    gcfl = {"algorithm.eps1=", "algorithm.eps2="}
+    assert completed("fedgraph-sim", "run", "--algorithm", "gcfl", "--set", "algorithm.e") == gcfl
+    assert completed("fedgraph-sim", "run", "--algorithm", "cnfgnn", "--set", "split.st") == {"split.stride="}
+    assert completed("fedgraph-sim", "sweep", "--set", "se") == {"seed="}
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("algorithms", "datasets", "keys")])

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fedgraph_sim.counts import counted
 from fedgraph_sim.datasets.graph import Graph
 from fedgraph_sim.datasets.partitioners.partitioner import Partitioner, members_of
 from fedgraph_sim.errors import ConfigError
@@ -40,7 +41,7 @@ class LabelDirichlet(Partitioner):
                 return members_of(owner, num_clients)
         raise ConfigError(
             f"partition.alpha={self.alpha:g} with clients={num_clients} left a client with fewer than"
-            f" partition.min_nodes={self.min_nodes} nodes in each of {self.max_tries} draws;"
+            f" partition.min_nodes={self.min_nodes} nodes in {counted(self.max_tries, 'draw')};"
             " raise alpha, or lower clients or min_nodes"
         )
 

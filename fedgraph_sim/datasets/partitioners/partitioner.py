@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedgraph_sim.config_table import ConfigTable
+from fedgraph_sim.counts import counted
 from fedgraph_sim.datasets.graph import Graph
 from fedgraph_sim.errors import ConfigError
 
@@ -27,7 +28,7 @@ class Partitioner(ConfigTable):
         """
         if not 1 <= num_clients <= graph.num_nodes:
             raise ConfigError(
-                f"clients={num_clients} but the graph has {graph.num_nodes} nodes;"
+                f"clients={num_clients} but the graph has {counted(graph.num_nodes, 'node')};"
                 f" set clients to a number from 1 to {graph.num_nodes}"
             )
         return self._assign(graph, num_clients, seed)
