@@ -26,6 +26,8 @@ class ConfigTable(BaseModel):
         for number in value if isinstance(value, tuple) else (value,):
             if isinstance(number, int | float):
                 limit = MAX_INT if isinstance(number, int) else MAX_FLOAT
-                if number < -limit or (number > limit and not has_own):
-                    raise ValueError(f"must be from {-limit} to {limit}")
+                if number < -limit:
+                    raise ValueError(f"must be at least {-limit}")
+                if number > limit and not has_own:
+                    raise ValueError(f"must be at most {limit}")
         return value

@@ -89,6 +89,8 @@ class LazyGroup(click.Group):
             raise BadInput(str(error)) from error
         except RunError as error:
             raise FailedRun(f"{error}\n{error.details}".strip()) from error
+        except MemoryError as error:
+            raise FailedRun(f"the memory does not suffice ({error}); take a smaller graph, model or batch") from error
         except KeyboardInterrupt:
             raise Interrupted("interrupted") from None
 
