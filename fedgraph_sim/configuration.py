@@ -111,6 +111,21 @@ def resolve(raw: Table) -> RunConfig:
     return config
 
 
+def known_keys(names: Mapping[str, str]) -> list[str]:
+    """Return every key of a configuration with these names of algorithm, data set and partitioner, or the defaults.
+
+    Raises:
+        ConfigError: for a name that is not known.
+    """
+    named = {key: {"name": names[key]} if key in names else {} for key in NAMED}
+    kind = _kind(named)
+    defaults = DEFAULTS[kind] | {"partition": kind.partition}
+    models = {key: _class_of(key, table.get("name", defaults[key]))[1] for key, table in named.items()}
+    models |= PLAIN | {"split": kind.split}
+    plain = [key for key in RunConfig.model_fields if key not in models]
+    return plain + [f"{table}.{key}" for table, model in models.items() for key in model.model_fields if key != "name"]
+
+
 def cache_folder() -> Path:
     """Return where partitions and downloads are kept: FEDGRAPH_CACHE, or the user's cache folder."""
     return Path(os.environ.get("FEDGRAPH_CACHE") or platformdirs.user_cache_dir("fedgraph-sim")).absolute()

@@ -36,6 +36,7 @@ class Cnfgnn(RelayedForecaster):
     server_epochs: int = Field(
         1,
         ge=1,
+        le=100_000,
         description="passes of the graph network over all windows in a round (R_s)",
         json_schema_extra={"unit": "epochs"},
     )

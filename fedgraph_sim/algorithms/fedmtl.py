@@ -37,6 +37,7 @@ class FedMtl(Forecaster):
     local_epochs: int = Field(
         5,
         ge=1,
+        le=100_000,
         description="passes over its windows of each participant in a round",
         json_schema_extra={"unit": "epochs"},
     )

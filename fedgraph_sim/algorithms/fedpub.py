@@ -24,6 +24,9 @@ from fedgraph_sim.engine.replies import Replies
 from fedgraph_sim.engine.tree import Tree
 from fedgraph_sim.seeds import seed_for
 
+MAX_PROXY_NODES = 10_000
+"""Nodes of the random graph, which is drawn from a matrix with an entry for each pair."""
+
 
 class FedPub(NodeClassifier):
     """Clients that behave alike on a random graph are averaged with each other, and each masks what it gets.
@@ -67,13 +70,26 @@ class FedPub(NodeClassifier):
         "client gets back only what its mask kept",
     )
     proxy_blocks: int = Field(
-        5, ge=1, description="blocks of the random graph; 1: an Erdos-Renyi graph", json_schema_extra={"unit": "blocks"}
+        5,
+        ge=1,
+        le=10_000,
+        description="blocks of the random graph; 1: an Erdos-Renyi graph",
+        json_schema_extra={"unit": "blocks"},
     )
     proxy_block_size: int = Field(
-        100, ge=1, description="nodes of each block of the random graph", json_schema_extra={"unit": "nodes"}
+        100, ge=1, le=10_000, description="nodes of each block of the random graph", json_schema_extra={"unit": "nodes"}
     )
     proxy_p_in: float = Field(0.1, ge=0, le=1, description="probability of an edge inside a block")
     proxy_p_out: float = Field(0.0, ge=0, le=1, description="probability of an edge between blocks; the paper: 0.01")
+
+    @model_validator(mode="after")
+    def _random_graph_is_small(self) -> "FedPub":
+        if self.proxy_blocks * self.proxy_block_size > MAX_PROXY_NODES:
+            raise ValueError(
+                f"proxy_blocks * proxy_block_size is {self.proxy_blocks * self.proxy_block_size};"
+                f" lower them to at most {MAX_PROXY_NODES} nodes"
+            )
+        return self
 
     @model_validator(mode="after")
     def _labels_are_of_nodes(self) -> "FedPub":

@@ -47,6 +47,7 @@ class FedSagePlus(NeighborGeneration, FedSage):
     generator_rounds: int = Field(
         20,
         ge=0,
+        le=1_000_000,
         description="rounds, before all others, in which clients judge each other's generators",
         json_schema_extra={"unit": "rounds"},
     )

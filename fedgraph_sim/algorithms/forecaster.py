@@ -36,7 +36,11 @@ class Forecaster(Algorithm):
     kind: ClassVar[Kind] = SERIES
 
     hidden: int = Field(
-        100, ge=1, description="width of the states of encoder and decoder", json_schema_extra={"unit": "entries"}
+        100,
+        ge=1,
+        le=65_536,
+        description="width of the states of encoder and decoder",
+        json_schema_extra={"unit": "entries"},
     )
     layers: int = Field(
         1, ge=1, le=8, description="layers of encoder and decoder", json_schema_extra={"unit": "layers"}
@@ -47,6 +51,7 @@ class Forecaster(Algorithm):
     local_epochs: int = Field(
         1,
         ge=1,
+        le=100_000,
         description="passes over its windows of each participant in a round",
         json_schema_extra={"unit": "epochs"},
     )

@@ -56,7 +56,7 @@ class Gcfl(FedAvg):
     eps2: float = Field(0.2, ge=0, description="a cluster may be cut when its largest update is larger than this")
     warmup: int = Field(20, ge=0, description="rounds before the first cut", json_schema_extra={"unit": "rounds"})
     seq_length: int = Field(
-        5, ge=1, description="gcfl+: gradient norms that are compared", json_schema_extra={"unit": "rounds"}
+        5, ge=1, le=10_000, description="gcfl+: gradient norms that are compared", json_schema_extra={"unit": "rounds"}
     )
     standardize: bool = Field(False, description="gcfl+: divide each sequence by its standard deviation")
 

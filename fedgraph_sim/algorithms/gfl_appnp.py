@@ -50,7 +50,7 @@ class GflAppnp(SampleClassifier):
     has_global_model: ClassVar[bool] = False
 
     name: Literal["gfl_appnp"] = "gfl_appnp"
-    propagation_steps: int = Field(10, ge=0, description="steps of personalized propagation (M)")
+    propagation_steps: int = Field(10, ge=0, le=100_000, description="steps of personalized propagation (M)")
     teleport: float = Field(0.1, gt=0, le=1, description="teleport probability alpha; a step keeps 1 - alpha")
     compensation: Literal["gradient", "none"] = Field(
         "gradient", description="whether Jacobians are relayed, or representations alone"

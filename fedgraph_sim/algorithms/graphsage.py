@@ -34,6 +34,7 @@ class GraphSage(NodeClassifier):
     sizes: tuple[int, ...] = Field(
         (5, 5),
         min_length=1,
+        max_length=64,
         description="neighbours that training draws for a node in each layer, the input's first; 0: all of them",
         json_schema_extra={"unit": "neighbours"},
     )
@@ -43,22 +44,23 @@ class GraphSage(NodeClassifier):
     normalize: bool = Field(
         False, description="whether the last hidden layer is divided by its length instead of ReLU, as in public code"
     )
-    hidden: int = Field(64, ge=1, description="width of the hidden layers")
+    hidden: int = Field(64, ge=1, le=65_536, description="width of the hidden layers")
     dropout: float = Field(0.0, ge=0, lt=1, description="probability that a hidden entry is dropped in training")
     lr: float = Field(0.001, gt=0, description="learning rate of Adam")
     weight_decay: float = Field(0.0, ge=0, description="factor of the L2 penalty that Adam adds to the gradient")
     local_epochs: int = Field(
         1,
         ge=1,
+        le=100_000,
         description="passes of each participant over its training nodes in a round",
         json_schema_extra={"unit": "epochs"},
     )
 
     @field_validator("sizes")
     @classmethod
-    def _not_negative(cls, value: tuple[int, ...]) -> tuple[int, ...]:
-        if min(value) < 0:
-            raise ValueError("must be numbers from 0")
+    def _from_all_to_many(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if not 0 <= min(value) <= max(value) <= 10_000:
+            raise ValueError("must be numbers from 0 to 10000")
         return value
 
     @property

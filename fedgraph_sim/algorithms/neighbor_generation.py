@@ -46,12 +46,19 @@ class NeighborGeneration(GraphSage):
 
     hide: float = Field(0.1, ge=0, lt=1, description="share of a client's nodes that are hidden to train the generator")
     num_pred: int = Field(
-        5, ge=1, description="largest number of neighbours generated for a node", json_schema_extra={"unit": "nodes"}
+        5,
+        ge=1,
+        le=1_000,
+        description="largest number of neighbours generated for a node",
+        json_schema_extra={"unit": "nodes"},
     )
-    latent: int = Field(128, ge=1, description="width of the encoder's layers, and of what it makes of a node")
+    latent: int = Field(
+        128, ge=1, le=65_536, description="width of the encoder's layers, and of what it makes of a node"
+    )
     widths: tuple[int, ...] = Field(
         (256, 2048),
         min_length=1,
+        max_length=64,
         description="widths of the feature generator's hidden layers; the last decides its size",
     )
     noise: float = Field(1.0, ge=0, description="standard deviation of the noise on a node's embedding")
@@ -69,6 +76,7 @@ class NeighborGeneration(GraphSage):
     pretrain_steps: int = Field(
         20,
         ge=0,
+        le=100_000,
         description="steps in which each client trains its own generator first",
         json_schema_extra={"unit": "steps"},
     )
@@ -81,8 +89,8 @@ class NeighborGeneration(GraphSage):
     @field_validator("widths")
     @classmethod
     def _at_least_one(cls, value: tuple[int, ...]) -> tuple[int, ...]:
-        if min(value) < 1:
-            raise ValueError("must be numbers from 1")
+        if not 1 <= min(value) <= max(value) <= 65_536:
+            raise ValueError("must be numbers from 1 to 65536")
         return value
 
     @property

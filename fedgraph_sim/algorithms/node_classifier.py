@@ -25,13 +25,14 @@ class NodeClassifier(Algorithm):
 
     task: Literal["node", "link"] = Field("node", description="what is predicted: a node's class, or who is linked")
     model: Literal["gcn", "sage", "mlp"] = Field("gcn", description="two layers of this kind and a linear head")
-    hidden: int = Field(128, ge=1, description="width of the hidden layers")
+    hidden: int = Field(128, ge=1, le=65_536, description="width of the hidden layers")
     dropout: float = Field(0.5, ge=0, lt=1, description="probability that a hidden entry is dropped in training")
     lr: float = Field(0.01, gt=0, description="learning rate of Adam")
     weight_decay: float = Field(1e-6, ge=0, description="factor of the L2 penalty that Adam adds to the gradient")
     local_epochs: int = Field(
         1,
         ge=1,
+        le=100_000,
         description="full-batch steps of each participant in a round",
         json_schema_extra={"unit": "epochs"},
     )

@@ -40,14 +40,15 @@ class SampleClassifier(Algorithm):
     A client's samples are those that train or, where none does, all that it has: these have features only.
     """
 
-    hidden: int = Field(64, ge=1, description="width of the hidden layers")
-    num_layers: int = Field(2, ge=1, description="layers of the perceptron, the last one included")
+    hidden: int = Field(64, ge=1, le=65_536, description="width of the hidden layers")
+    num_layers: int = Field(2, ge=1, le=64, description="layers of the perceptron, the last one included")
     activation: Activation = Field("relu", description="what lies between two layers")
     bias: bool = Field(False, description="whether layers have biases")
     lr: float = Field(0.2, gt=0, description="learning rate of gradient descent")
     local_epochs: int = Field(
         10,
         ge=1,
+        le=100_000,
         description="passes of each participant over its samples in a round (I)",
         json_schema_extra={"unit": "epochs"},
     )

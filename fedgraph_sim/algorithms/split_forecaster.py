@@ -21,6 +21,7 @@ class SplitForecaster(Forecaster):
     hidden: int = Field(
         64,
         ge=1,
+        le=65_536,
         description="width of an encoding and of an embedding; the decoder's state has both",
         json_schema_extra={"unit": "entries"},
     )
@@ -34,10 +35,10 @@ class SplitForecaster(Forecaster):
         json_schema_extra={"unit": "batches"},
     )
     graph_hidden: int = Field(
-        256, ge=1, description="width of the graph network's layers", json_schema_extra={"unit": "entries"}
+        256, ge=1, le=65_536, description="width of the graph network's layers", json_schema_extra={"unit": "entries"}
     )
     graph_out: int = Field(
-        128, ge=1, description="width of what a block puts out", json_schema_extra={"unit": "entries"}
+        128, ge=1, le=65_536, description="width of what a block puts out", json_schema_extra={"unit": "entries"}
     )
 
     @property

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from fedgraph_sim.cli.consoles import table_console
 from fedgraph_sim.cli.options import algorithm_names, dataset_names, partitioner_names, recipe_names
+from fedgraph_sim.config_table import MAX_INT
 
 
 @click.command()
@@ -129,12 +130,16 @@ def _values(field: FieldInfo) -> str:
         kind.__name__ for kind in (bool, int, float, str) if kind in (field.annotation, *get_args(field.annotation))
     ]
     limits = [
-        f"{sign} {getattr(bound, name):g}"
+        f"{sign} {_limit(getattr(bound, name))}"
         for bound in field.metadata
         for kind, name, sign in ((Ge, "ge", ">="), (Gt, "gt", ">"), (Le, "le", "<="), (Lt, "lt", "<"))
-        if isinstance(bound, kind)
+        if isinstance(bound, kind) and getattr(bound, name) < MAX_INT
     ]
     return ", ".join([" ".join([*numbers, " and ".join(limits)]).strip(), *choices]).strip(", ")
+
+
+def _limit(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) else f"{value:g}"
 
 
 def _is_table(field: FieldInfo) -> bool:

@@ -4,14 +4,19 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
+from math import prod
 
 from pydantic import BaseModel, ConfigDict
 
 from fedgraph_sim.engine.config import RunConfig
 from fedgraph_sim.engine.launch import as_run
+from fedgraph_sim.errors import ConfigError
 
 ALL_CLIENTS = 10**6
 """More clients than there are sensors in any time series, where the data say how many clients there are."""
+
+MAX_RUNS = 100_000
+"""Runs of a grid, all of which are listed and resolved before the first begins."""
 
 
 class Method(BaseModel):
@@ -56,3 +61,13 @@ def in_one_process(config: RunConfig) -> RunConfig:
         engine = config.engine.model_copy(update={"clients_per_actor": config.clients or ALL_CLIENTS})
         config = config.model_copy(update={"engine": engine})
     return as_run(config)
+
+
+def check_number_of_runs(seeds: str, *sizes: int) -> None:
+    """Refuse a grid with too many combinations; `seeds` is how the user gave those, and `sizes` all numbers of choices.
+
+    Raises:
+        ConfigError: that says so.
+    """
+    if prod(sizes) > MAX_RUNS:
+        raise ConfigError(f"{seeds} makes a grid of {prod(sizes):,} runs; choose at most {MAX_RUNS:,} runs")

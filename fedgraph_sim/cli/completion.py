@@ -7,7 +7,7 @@ import click
 @click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the lines that make SHELL complete commands, options and files of fedgraph-sim.
+    """Print the lines that make SHELL complete commands, options, names, keys and files of fedgraph-sim.
 
     \b
     Examples:
@@ -19,4 +19,6 @@ def completion(ctx: click.Context, shell: str) -> None:
 
     kind = get_completion_class(shell)
     assert kind is not None
+    if shell == "bash":
+        click.echo("COMP_WORDBREAKS=${COMP_WORDBREAKS//:}  # recipe:NAME is one word")
     click.echo(kind(ctx.find_root().command, {}, "fedgraph-sim", "_FEDGRAPH_SIM_COMPLETE").source())

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fedgraph_sim.cli.options import config_keys
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -15,7 +17,14 @@ GIB = 2**30
 @click.command()
 @click.option("--address", metavar="A", help="Ray cluster to look at: auto, HOST:PORT or ray://HOST:PORT.")
 @click.option("--clients", metavar="N", type=click.IntRange(min=1), default=10, show_default=True, help="To place.")
-@click.option("--set", "assignments", metavar="KEY=VALUE", multiple=True, help="Set a key of [engine].")
+@click.option(
+    "--set",
+    "assignments",
+    metavar="KEY=VALUE",
+    multiple=True,
+    shell_complete=config_keys,
+    help="Set a key of [engine].",
+)
 def doctor(address: str | None, clients: int, assignments: tuple[str, ...]) -> None:
     """Show what Ray and torch see on each machine, and how many clients would fit there.
 
@@ -23,6 +32,7 @@ def doctor(address: str | None, clients: int, assignments: tuple[str, ...]) -> N
     """
     from fedgraph_sim.cli.consoles import progress_console, table_console
     from fedgraph_sim.configuration import load_config
+    from fedgraph_sim.counts import counted
     from fedgraph_sim.engine.cluster import connect
     from fedgraph_sim.engine.placement import capacity, place
 
@@ -39,9 +49,8 @@ def doctor(address: str | None, clients: int, assignments: tuple[str, ...]) -> N
         if machine.process and (differing := machine.process.differences(here)):
             console.print(f"not as here on {machine.node.host}: {differing}", soft_wrap=True)
     count, scarce = capacity(engine, nodes)
-    plural = "s" * (count > 1)
-    console.print(f"{count} actor{plural} of one client fit{'s' * (count == 1)}, limited by {scarce}")
-    console.print(f"{clients} clients of equal size: {place([1] * clients, engine, nodes).describe()}")
+    console.print(f"{counted(count, 'actor')} of one client fit{'s' * (count == 1)}, limited by {scarce}")
+    console.print(f"{counted(clients, 'client')} of equal size: {place([1] * clients, engine, nodes).describe()}")
 
 
 def _table(found: "list[Machine]") -> "Table":

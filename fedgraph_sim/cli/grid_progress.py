@@ -13,6 +13,7 @@ from fedgraph_sim.cli.grid_results import GridResults
 from fedgraph_sim.cli.progress import only_results, stop_on_signal
 from fedgraph_sim.cli.run import INTERRUPTED
 from fedgraph_sim.configuration import cache_folder
+from fedgraph_sim.counts import counted
 from fedgraph_sim.engine.launch import Folders
 from fedgraph_sim.engine.report import Outcome, RoundReport, Started
 from fedgraph_sim.engine.runners import Plan, run_all
@@ -44,7 +45,7 @@ def run_missing(results: GridResults, folders: Folders, jobs: int | None) -> End
     console = progress_console()
     missing = results.missing
     done = len(results.cells) - len(missing)
-    console.print(f"{results.title}: {len(results.cells)} runs, {done} of them done", soft_wrap=True)
+    console.print(f"{results.title}: {counted(len(results.cells), 'run')}, {done} of them done", soft_wrap=True)
     results.write()
     if not missing:
         return Ending(failed=(), interrupted=False)
@@ -77,7 +78,7 @@ def print_cells(results: GridResults) -> None:
         run = results.run_of(cell)
         table.add_row(cell.name, result_of(results, cell), os.path.relpath(run.folder) if run else "")
     console.print(table)
-    console.print(f"{len(results.cells)} runs, {len(results.cells) - len(results.missing)} of them done")
+    console.print(f"{counted(len(results.cells), 'run')}, {len(results.cells) - len(results.missing)} of them done")
 
 
 def print_results(results: GridResults, ending: Ending) -> None:

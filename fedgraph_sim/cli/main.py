@@ -5,6 +5,7 @@ from importlib import import_module
 import click
 
 from fedgraph_sim import __version__
+from fedgraph_sim.cli.options import check_values
 from fedgraph_sim.errors import ConfigError, RunError
 
 COMMANDS = {
@@ -66,6 +67,15 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(module, cmd_name)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, and refuse options with an empty value."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None and not ctx.resilient_parsing:
+            check_values(command, rest)
+        return name, command, rest
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
         with formatter.section("Commands"):
@@ -79,6 +89,8 @@ class LazyGroup(click.Group):
             raise BadInput(str(error)) from error
         except RunError as error:
             raise FailedRun(f"{error}\n{error.details}".strip()) from error
+        except MemoryError as error:
+            raise FailedRun(f"the memory does not suffice ({error}); take a smaller graph, model or batch") from error
         except KeyboardInterrupt:
             raise Interrupted("interrupted") from None
 

@@ -3,9 +3,12 @@
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
+
+from fedgraph_sim.errors import ConfigError
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -24,10 +27,43 @@ class RunFile(click.Path):
             return file_of(value)
         return super().convert(value, param, ctx)
 
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the recipes that begin so, and let the shell add its files."""
+        from fedgraph_sim.recipes import PREFIX, all_recipes
+
+        recipes = [f"{PREFIX}{name}" for name in all_recipes()]
+        found = [CompletionItem(name) for name in recipes if name.startswith(incomplete)]
+        return found + super().shell_complete(ctx, param, incomplete)
+
 
 def comma_separated(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
-    """Return the parts of a comma-separated value; a callback of options."""
-    return tuple(part.strip() for part in value.split(",") if part.strip()) if value is not None else None
+    """Return the parts of a comma-separated value, at least one; a callback of options."""
+    if value is None:
+        return None
+    parts = tuple(part.strip() for part in value.split(",") if part.strip())
+    if not parts:
+        refuse_empty(parameter.opts[0], value)
+    return parts
+
+
+def check_values(command: click.Command, arguments: list[str]) -> None:
+    """Refuse options with an empty value, as a script's unset variable gives one, which would count as not given."""
+    flags = {
+        flag
+        for parameter in command.params
+        if isinstance(parameter, click.Option) and not parameter.is_flag
+        for flag in parameter.opts
+    }
+    for argument, following in zip(arguments, [*arguments[1:], None], strict=False):
+        flag, equals, value = argument.partition("=")
+        given = value if equals else following
+        if flag in flags and given is not None and not given.strip():
+            refuse_empty(flag, given)
+
+
+def refuse_empty(flag: str, value: str) -> NoReturn:
+    """Say that an option's value is none."""
+    raise ConfigError(f"{flag} {value!r} is empty; give a value, or leave {flag} out")
 
 
 def completes(module: str, names: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
@@ -39,6 +75,17 @@ def completes(module: str, names: str) -> Callable[[click.Context, click.Paramet
         return [before + comma + name for name in (found() if callable(found) else found) if name.startswith(last)]
 
     return complete
+
+
+def config_keys(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the keys that complete that of --set, given the names that stand before it."""
+    from fedgraph_sim.configuration import known_keys
+
+    try:
+        keys = known_keys({name: value for name, value in ctx.params.items() if isinstance(value, str)})
+    except ConfigError:
+        keys = known_keys({})
+    return [f"{key}=" for key in keys if key.startswith(incomplete)]
 
 
 algorithm_names = completes("algorithms.registry", "ALGORITHMS")
@@ -76,6 +123,7 @@ _WHAT: list[Decorator] = [
         "--set",
         "assignments",
         metavar="KEY=VALUE",
+        shell_complete=config_keys,
         multiple=True,
         help="Set any key of the configuration, such as algorithm.lr=0.1; repeatable, and wins over FILE and flags.",
     ),
@@ -116,6 +164,7 @@ _GRID: list[Decorator] = [
         "--set",
         "assignments",
         metavar="KEY=VALUE",
+        shell_complete=config_keys,
         multiple=True,
         help="Set any key in every run; data_seed=0 holds split and partition fixed while the seeds vary.",
     ),

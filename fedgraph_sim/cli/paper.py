@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from fedgraph_sim.algorithms.registry import ALGORITHMS
-from fedgraph_sim.cli.cells import Cell, Method, in_one_process
+from fedgraph_sim.cli.cells import Cell, Method, check_number_of_runs, in_one_process
 from fedgraph_sim.cli.grid_results import Figure
 from fedgraph_sim.configuration import load_config
 from fedgraph_sim.engine.config import RunConfig
@@ -100,16 +100,20 @@ def cells_of(paper: Paper, choice: Choice) -> list[Cell]:
     """
     known = [*paper.methods, *(name for name in (*paper.method, *ALGORITHMS) if name not in paper.methods)]
     methods = [find("methods", name, known) for name in choice.methods or paper.methods]
-    cells = [
-        Cell(labels={"recipe": name, "method": method}, seed=seed, config=_config(paper, name, method, seed, choice))
+    settings = [
+        (name, method)
         for name in _chosen(paper, choice)
         for method in dict.fromkeys(methods)
         if name in (paper.method.get(method, PaperMethod()).recipes or paper.recipes)
+    ]
+    if not settings:
+        raise ConfigError(f"--methods={','.join(methods)} are for other recipes than those chosen; choose both again")
+    check_number_of_runs(f"--seeds={choice.seeds}", choice.seeds, len(settings))
+    return [
+        Cell(labels={"recipe": name, "method": method}, seed=seed, config=_config(paper, name, method, seed, choice))
+        for name, method in settings
         for seed in range(choice.seeds)
     ]
-    if not cells:
-        raise ConfigError(f"--methods={','.join(methods)} are for other recipes than those chosen; choose both again")
-    return cells
 
 
 def _config(paper: Paper, setting: str, name: str, seed: int, choice: Choice) -> RunConfig:

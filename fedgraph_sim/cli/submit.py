@@ -56,7 +56,7 @@ def submit(
     check_kind(config)
     check_protocol(config)
     config = as_run(config)
-    name = name or time.strftime(f"%Y%m%d-%H%M%S-{config.algorithm.name}-{config.dataset.name}")
+    name = name or time.strftime(f"%Y%m%d-%H%M%S-{config.label}")
     check_job_name(name)
     jobs = Jobs(address)
     arguments = ["run", CONFIG_FILE, "--name", name, "--out", out]

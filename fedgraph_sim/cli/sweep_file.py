@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fedgraph_sim.cli.cells import Cell, Method, in_one_process
+from fedgraph_sim.cli.cells import Cell, Method, check_number_of_runs, in_one_process
 from fedgraph_sim.configuration import Table, change, change_by_text, read_toml, resolve, validated
 from fedgraph_sim.errors import ConfigError
 from fedgraph_sim.results.settings import flat
@@ -61,10 +61,12 @@ def load_cells(file: Path, assignments: Sequence[str]) -> list[Cell]:
 
 
 def _cells(raw: Table, sweep: Sweep, assignments: Sequence[str]) -> Iterator[Cell]:
-    axes = sweep.axes
+    axes, methods = sweep.axes, tuple(dict.fromkeys(sweep.methods)) or (None,)
+    num_seeds = sweep.seeds if isinstance(sweep.seeds, int) else len(sweep.seeds)
+    check_number_of_runs(f"sweep.seeds={sweep.seeds}", num_seeds, len(methods), *map(len, axes.values()))
     for values in product(*axes.values()):
         setting = dict(zip(axes, values, strict=True))
-        for name in dict.fromkeys(sweep.methods) or (None,):
+        for name in methods:
             for seed in sweep.all_seeds:
                 tables = _tables(raw, sweep, name, {**setting, "seed": seed}, assignments)
                 config = in_one_process(resolve(tables))

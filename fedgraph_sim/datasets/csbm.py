@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from fedgraph_sim.counts import counted
 from fedgraph_sim.datasets.graph import Graph
 from fedgraph_sim.datasets.graph_dataset import GraphDataset
 
@@ -42,7 +43,7 @@ class Csbm(GraphDataset):
         64, ge=1, le=100_000, description="features of a node (p)", json_schema_extra={"unit": "features"}
     )
     num_communities: int = Field(
-        10, ge=1, description="communities, of equal size", json_schema_extra={"unit": "communities"}
+        10, ge=1, le=10_000_000, description="communities, of equal size", json_schema_extra={"unit": "communities"}
     )
     num_groups: int = Field(
         3,
@@ -69,7 +70,7 @@ class Csbm(GraphDataset):
         description="expected neighbours of a node in other communities",
         json_schema_extra={"unit": "neighbours"},
     )
-    seed: int = Field(0, ge=0, description="seed of the graph, whatever the seed of the run")
+    seed: int = Field(0, ge=0, lt=2**63, description="seed of the graph, whatever the seed of the run")
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -79,7 +80,9 @@ class Csbm(GraphDataset):
             raise ValueError(f"num_communities={self.num_communities} exceeds num_nodes={self.num_nodes}; lower it")
         smallest = self.num_nodes // self.num_communities
         if self.degree + abs(self.edge_signal) * self.degree**0.5 > smallest:
-            raise ValueError(f"degree={self.degree:g} is too high for communities of {smallest} nodes; lower it")
+            raise ValueError(
+                f"degree={self.degree:g} is too high for communities of {counted(smallest, 'node')}; lower it"
+            )
         return self
 
     def read(self, data_dir: Path | None, cache_dir: Path) -> Graph:

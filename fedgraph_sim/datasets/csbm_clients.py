@@ -49,7 +49,10 @@ class ClientCsbm(GraphDataset):
     )
     feature_signal: float = Field(1.0, ge=0, le=1e6, description="strength of the classes in the features (mu)")
     seed: int = Field(
-        -1, ge=-1, description="seed of the graph; -1: the run's data seed, so that another seed is another graph"
+        -1,
+        ge=-1,
+        lt=2**63,
+        description="seed of the graph; -1: the run's data seed, so that another seed is another graph",
     )
 
     @model_validator(mode="after")
@@ -99,8 +102,8 @@ class NodeRoles(ClientCsbm):
     Those that train are connected with each other, and as many of one class as of the other.
     """
 
-    num_train: int = Field(20, ge=1, description="nodes that train, half of each class")
-    num_val: int = Field(20, ge=0, description="nodes that validate")
+    num_train: int = Field(20, ge=1, le=100_000, description="nodes that train, half of each class")
+    num_val: int = Field(20, ge=0, le=100_000, description="nodes that validate")
 
     @model_validator(mode="after")
     def _enough_nodes(self) -> Self:
@@ -190,9 +193,15 @@ class CsbmSc(ClientCsbm):
     )
     feature_signal: float = Field(0.1, ge=0, le=1e6, description="strength of the classes in the features (mu)")
     majority: float = Field(0.7, ge=0.5, le=1, description="probability of the label that goes with a client's class")
-    num_train: int = Field(10, ge=0, description="training samples of a client", json_schema_extra={"unit": "samples"})
-    num_val: int = Field(10, ge=0, description="validation samples of a client", json_schema_extra={"unit": "samples"})
-    num_test: int = Field(100, ge=1, description="test samples of a client", json_schema_extra={"unit": "samples"})
+    num_train: int = Field(
+        10, ge=0, le=100_000, description="training samples of a client", json_schema_extra={"unit": "samples"}
+    )
+    num_val: int = Field(
+        10, ge=0, le=100_000, description="validation samples of a client", json_schema_extra={"unit": "samples"}
+    )
+    num_test: int = Field(
+        100, ge=1, le=100_000, description="test samples of a client", json_schema_extra={"unit": "samples"}
+    )
 
     def with_samples(self, rng: Rng, v: NDArray[np.int64], edge_index: NDArray[np.int64]) -> Graph:
         """Return a graph of samples without edges, and the graph of clients."""

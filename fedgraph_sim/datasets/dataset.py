@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
+from fedgraph_sim.config_table import ConfigTable
 from fedgraph_sim.datasets import raw
 from fedgraph_sim.datasets.kind import Kind
 
@@ -23,10 +24,9 @@ AbsolutePath = Annotated[Path, AfterValidator(_absolute)]
 """A path of the user, resolved where the command was typed, so that a run's config repeats it from anywhere."""
 
 
-class Dataset(BaseModel, ABC):
+class Dataset(ConfigTable, ABC):
     """A named source of data for clients; its fields are the `[dataset]` table of a configuration."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     summary: ClassVar[str]
     kind: ClassVar[Kind]
 

@@ -46,7 +46,7 @@ class Diffusion(SeriesDataset):
     waves: float = Field(3.0, ge=0, le=1e4, description="waves that enter a road per 100 steps, on average")
     noise: float = Field(0.5, ge=0, le=1e4, description="standard deviation of a reading's error")
     missing: float = Field(0.0, ge=0, le=1, description="share of the readings that are missing")
-    seed: int = Field(0, ge=0, description="seed of the series, whatever the seed of the run")
+    seed: int = Field(0, ge=0, lt=2**63, description="seed of the series, whatever the seed of the run")
 
     def read(self, data_dir: Path | None, cache_dir: Path) -> SensorSeries:
         """Return a fresh sample; the same options give the same series."""

@@ -40,7 +40,7 @@ class Heterophilous(GraphDataset):
         "squirrel-filtered",
     ] = Field(description="which of the networks")
     normalize_features: bool = Field(False, description="shift features to a minimum of 0 and divide rows by their sum")
-    split_index: int = Field(0, ge=0, le=9, description="which of the ten published splits gives the own roles, 0 to 9")
+    split_index: int = Field(0, ge=0, le=9, description="which of the ten published splits gives the own roles")
 
     def files(self, data_dir: Path | None, cache_dir: Path) -> Sequence[Path]:
         """Return the path of the npz file."""

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fedgraph_sim.counts import counted
 from fedgraph_sim.datasets.graph import Graph, Role
 from fedgraph_sim.datasets.subgraph import Subgraph
 
@@ -62,7 +63,10 @@ class PartitionInfo:
     @property
     def summary(self) -> str:
         """The graph in half a sentence."""
-        return f"{self.num_nodes} nodes, {self.num_edges} directed edges, {self.num_classes} classes"
+        return (
+            f"{counted(self.num_nodes, 'node')}, {counted(self.num_edges, 'directed edge')}, "
+            f"{counted(self.num_classes, 'class')}"
+        )
 
     @property
     def division(self) -> str:
@@ -84,8 +88,9 @@ class PartitionInfo:
         """All of it in two lines."""
         share = f" ({100 * self.edges_lost / self.num_edges:.1f} %)" if self.num_edges else ""
         return (
-            f"{self.dataset}, {self.num_nodes} nodes, {self.num_edges} directed edges, {self.num_features} features, "
-            f"{self.num_classes} classes; {clients_by(self.num_clients, self.partition)}",
+            f"{self.dataset}, {counted(self.num_nodes, 'node')}, {counted(self.num_edges, 'directed edge')}, "
+            f"{counted(self.num_features, 'feature')}, {counted(self.num_classes, 'class')}; "
+            f"{clients_by(self.num_clients, self.partition)}",
             f"edges lost: {self.edges_lost}{share} ; largest over mean size: {self.size_balance:.3f} ; "
             f"label divergence: {self.label_divergence:.3f}",
         )
@@ -136,7 +141,7 @@ class PartitionInfo:
 
 def clients_by(num_clients: int, partition: str) -> str:
     """Return how many clients there are, and by which partitioner."""
-    return f"{num_clients} client{'s' * (num_clients > 1)} by {partition}"
+    return f"{counted(num_clients, 'client')} by {partition}"
 
 
 class Survey:

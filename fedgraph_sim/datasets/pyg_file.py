@@ -1,5 +1,6 @@
 """A graph that the user saved with PyTorch Geometric."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -113,8 +114,10 @@ def _load(path: Path) -> Mapping[str, "torch.Tensor"]:
     from torch_geometric.data.data import Data, DataEdgeAttr, DataTensorAttr
     from torch_geometric.data.storage import GlobalStorage
 
+    safe = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]
     try:
-        with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
+        with warnings.catch_warnings(), torch.serialization.safe_globals(safe):
+            warnings.simplefilter("ignore", UserWarning)  # of a bare pickle torch says more than our one sentence
             content = torch.load(path, map_location="cpu", weights_only=True)
         values = content.to_dict() if isinstance(content, Data) else content if isinstance(content, dict) else {}
         return {key: values[key] for key in USED if isinstance(values.get(key), torch.Tensor)}

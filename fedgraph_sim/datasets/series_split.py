@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from fedgraph_sim.counts import counted
 from fedgraph_sim.datasets.series import SensorSeries
 from fedgraph_sim.datasets.split import Splitter
 from fedgraph_sim.errors import ConfigError
@@ -20,9 +21,9 @@ class ChronologicalSplit(Splitter):
     part in training and validation, and are tested with all others.
     """
 
-    train: float = Field(0.7, gt=0, le=1, description="fraction of the windows that train, the earliest, in (0, 1]")
-    val: float = Field(0.1, ge=0, le=1, description="fraction of the windows that validate, in [0, 1]")
-    test: float = Field(0.2, ge=0, le=1, description="fraction of the windows that test, the latest, in [0, 1]")
+    train: float = Field(0.7, gt=0, le=1, description="fraction of the windows that train, the earliest")
+    val: float = Field(0.1, ge=0, le=1, description="fraction of the windows that validate")
+    test: float = Field(0.2, ge=0, le=1, description="fraction of the windows that test, the latest")
     stride: int = Field(
         1,
         ge=1,
@@ -30,7 +31,7 @@ class ChronologicalSplit(Splitter):
         description="steps from one training window to the next",
         json_schema_extra={"unit": "steps"},
     )
-    seen: float = Field(1.0, gt=0, le=1, description="share of the sensors that take part in training, in (0, 1]")
+    seen: float = Field(1.0, gt=0, le=1, description="share of the sensors that take part in training")
     seen_by: Literal["longitude", "order"] = Field(
         "longitude", description="which sensors those are: the westernmost, or the first in the data"
     )
@@ -50,8 +51,8 @@ class ChronologicalSplit(Splitter):
         num_val = min(round(count * self.val), count - num_test - num_train)
         if num_train < 1:
             raise ConfigError(
-                f"split.train={self.train:g} of {count} windows of {data.history} + {data.horizon} steps is none; "
-                "raise split.train, or use a longer series"
+                f"split.train={self.train:g} of {counted(count, 'window')} of {data.history} + {data.horizon} steps is "
+                "none; raise split.train, or use a longer series"
             )
         starts = {
             "train": np.arange(0, num_train, self.stride),

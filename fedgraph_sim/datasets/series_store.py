@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 from scipy import sparse
 
+from fedgraph_sim.counts import counted
 from fedgraph_sim.datasets.partition_info import clients_by
 from fedgraph_sim.datasets.series import ROLES, SensorSeries
 from fedgraph_sim.datasets.storage import INFO_FILE, Counts, Store
@@ -69,7 +70,8 @@ class SeriesInfo:
         """The series in half a sentence."""
         missing = 100 * sum(self.missing) / max(self.num_nodes * self.num_steps, 1)
         return (
-            f"{self.num_nodes} sensors, {sum(self.links)} directed links, {self.num_steps} time steps, "
+            f"{counted(self.num_nodes, 'sensor')}, {counted(sum(self.links), 'directed link')}, "
+            f"{counted(self.num_steps, 'time step')}, "
             f"{missing:.1f} % of the readings missing"
         )
 

@@ -6,17 +6,16 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from fedgraph_sim.config_table import ConfigTable
 from fedgraph_sim.datasets.graph import Graph, Role
 from fedgraph_sim.datasets.link_split import LinkSplit
 from fedgraph_sim.errors import ConfigError
 
 
-class Splitter(BaseModel, ABC):
+class Splitter(ConfigTable, ABC):
     """How examples get their roles; its fields are the `[split]` table of a configuration."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @abstractmethod
     def apply(self, data: Any, seed: int) -> Any:
@@ -42,12 +41,12 @@ class Split(Splitter):
     """
 
     kind: Literal["ratio", "own"] = Field("ratio", description="random by fractions, or the data set's own roles")
-    train: float = Field(0.2, gt=0, le=1, description="fraction of the labelled nodes that train, in (0, 1]")
-    val: float = Field(0.4, ge=0, le=1, description="fraction of the labelled nodes that validate, in [0, 1]")
-    test: float = Field(0.4, ge=0, le=1, description="fraction of the labelled nodes that test, in [0, 1]")
+    train: float = Field(0.2, gt=0, le=1, description="fraction of the labelled nodes that train")
+    val: float = Field(0.4, ge=0, le=1, description="fraction of the labelled nodes that validate")
+    test: float = Field(0.4, ge=0, le=1, description="fraction of the labelled nodes that test")
     stratified: bool = Field(False, description="apply the fractions to each class on its own")
-    link_val: float = Field(0.1, ge=0, lt=1, description="task link: fraction of the links that validate, in [0, 1)")
-    link_test: float = Field(0.1, ge=0, lt=1, description="task link: fraction of the links that test, in [0, 1)")
+    link_val: float = Field(0.1, ge=0, lt=1, description="task link: fraction of the links that validate")
+    link_test: float = Field(0.1, ge=0, lt=1, description="task link: fraction of the links that test")
 
     @model_validator(mode="after")
     def _fractions_fit(self) -> Self:

@@ -42,10 +42,17 @@ class SubCora(GraphDataset):
     num_drawn: int = Field(
         800, ge=1, le=2708, description="nodes of Cora that are drawn", json_schema_extra={"unit": "nodes"}
     )
-    min_train: int = Field(30, ge=1, description="nodes that train, at least", json_schema_extra={"unit": "nodes"})
-    max_train: int = Field(50, ge=1, description="nodes that train, at most", json_schema_extra={"unit": "nodes"})
+    min_train: int = Field(
+        30, ge=1, le=2708, description="nodes that train, at least", json_schema_extra={"unit": "nodes"}
+    )
+    max_train: int = Field(
+        50, ge=1, le=2708, description="nodes that train, at most", json_schema_extra={"unit": "nodes"}
+    )
     seed: int = Field(
-        -1, ge=-1, description="seed of the part; -1: the run's data seed, so that another seed is another part"
+        -1,
+        ge=-1,
+        lt=2**63,
+        description="seed of the part; -1: the run's data seed, so that another seed is another part",
     )
 
     def seeded(self, seed: int) -> Self:

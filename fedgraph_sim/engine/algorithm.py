@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from types import MethodType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
-from pydantic import BaseModel, ConfigDict
-
+from fedgraph_sim.config_table import ConfigTable
 from fedgraph_sim.datasets.graph_dataset import GRAPH
 from fedgraph_sim.datasets.kind import Kind
 from fedgraph_sim.engine.client_data import ClientData
@@ -86,14 +85,12 @@ def is_batched(step: ClientStep) -> bool:
     return bool(marks["batched"])
 
 
-class Algorithm(BaseModel, ABC):
+class Algorithm(ConfigTable, ABC):
     """Hyper-parameters (the fields, which are also the ``[algorithm]`` table of a config) and the text of one round.
 
     There is no other state: the server's is a tree that goes into a round and comes out of it, a client's stays in its
     own process.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     summary: ClassVar[str]
     """One line for lists."""

@@ -2,8 +2,9 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, field_validator
+from pydantic import Field, SerializeAsAny, field_validator
 
+from fedgraph_sim.config_table import ConfigTable
 from fedgraph_sim.datasets.dataset import Dataset
 from fedgraph_sim.datasets.link_split import LinkSplit
 from fedgraph_sim.datasets.partitioners.partitioner import Partitioner
@@ -15,10 +16,8 @@ from fedgraph_sim.seeds import seed_for
 Protocol = Literal["local-mean", "local-weighted", "global"]
 
 
-class EngineConfig(BaseModel):
+class EngineConfig(ConfigTable):
     """How clients are placed on actors, and actors on the cluster."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     clients_per_actor: int | Literal["auto"] = Field(
         "auto",
@@ -55,6 +54,7 @@ class EngineConfig(BaseModel):
     step_timeout: float = Field(
         0,
         ge=0,
+        le=1e7,
         description="seconds without an answer after which the clients of an actor are taken to hang, and the run "
         "ends; 0: never",
         json_schema_extra={"unit": "s"},
@@ -81,10 +81,8 @@ class EngineConfig(BaseModel):
         return value
 
 
-class EvaluationConfig(BaseModel):
+class EvaluationConfig(ConfigTable):
     """How the models are measured."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     protocol: Protocol = Field(
         "local-mean",
@@ -107,18 +105,19 @@ class EvaluationConfig(BaseModel):
     )
 
 
-class RunConfig(BaseModel):
+class RunConfig(ConfigTable):
     """All that determines a run's results, and where it is placed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     clients: int = Field(
         10,
         ge=0,
+        le=10_000_000,
         description="number of clients; 0: one per sensor of time series",
         json_schema_extra={"unit": "clients"},
     )
-    rounds: int = Field(100, ge=1, description="number of communication rounds", json_schema_extra={"unit": "rounds"})
+    rounds: int = Field(
+        100, ge=1, le=1_000_000, description="number of communication rounds", json_schema_extra={"unit": "rounds"}
+    )
     fraction: float = Field(1.0, gt=0, le=1, description="share of the clients sampled in a round, at least one client")
     seed: int = Field(
         0,

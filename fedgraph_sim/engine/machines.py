@@ -8,6 +8,7 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from fedgraph_sim.counts import counted
 from fedgraph_sim.engine.placement import Node
 
 TIMEOUT = 60.0
@@ -47,7 +48,7 @@ def this_process() -> Process:
 
     gpus = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
     names = (f"{gpu.name}, {gpu.total_memory / 2**30:.0f} GiB" for gpu in gpus)
-    return Process(devices=(f"{os.cpu_count()} cores", *names), versions=versions())
+    return Process(devices=(counted(os.cpu_count() or 1, "core"), *names), versions=versions())
 
 
 def machines(nodes: Sequence[Node]) -> list[Machine]:

@@ -7,6 +7,7 @@ from math import ceil, floor
 
 import psutil
 
+from fedgraph_sim.counts import counted
 from fedgraph_sim.engine.config import EngineConfig
 from fedgraph_sim.errors import ConfigError
 
@@ -44,11 +45,11 @@ class Placement:
     def describe(self) -> str:
         """Return one line for the user: what was chosen and why."""
         sizes = sorted({len(clients) for clients in self.actors})
-        held = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+        held = "" if len(sizes) == 1 else f"{sizes[0]} to "
         share = f"{self.cpus:g} CPU" + (f" and {self.gpus:g} GPU" if self.gpus else "")
-        actors = f"{len(self.actors)} actor{'s' * (len(self.actors) > 1)}"
+        actors = counted(len(self.actors), "actor")
         server = f"; {self.server_gpus:g} GPU for the server" if self.server_gpus else ""
-        return f"{actors} of {held} client{'s' * (sizes[-1] > 1)}, {share} each ({self.reason}){server}"
+        return f"{actors} of {held}{counted(sizes[-1], 'client')}, {share} each ({self.reason}){server}"
 
 
 def this_machine() -> Node:
@@ -79,8 +80,8 @@ def place(sizes: Sequence[int], engine: EngineConfig, nodes: Sequence[Node]) -> 
         fits = sum(floor(0.8 * node.memory / MEMORY_PER_ACTOR) for node in nodes)
         if num_actors > max(1, fits):
             raise ConfigError(
-                f"engine.clients_per_actor={engine.clients_per_actor} makes {num_actors} actors, but the memory takes "
-                f"about {fits}, at {MEMORY_PER_ACTOR // 2**20} MiB each; raise it"
+                f"engine.clients_per_actor={engine.clients_per_actor} makes {counted(num_actors, 'actor')}, but the "
+                f"memory takes about {fits}, at {MEMORY_PER_ACTOR // 2**20} MiB each; raise it"
             )
         reason = f"engine.clients_per_actor={engine.clients_per_actor}"
     cpus = _share("CPU", engine.cpus_per_client, num_actors, nodes)
@@ -88,8 +89,9 @@ def place(sizes: Sequence[int], engine: EngineConfig, nodes: Sequence[Node]) -> 
     fits = sum(min(_slots("CPU", cpus, node), _slots("GPU", gpus, node)) for node in nodes)
     if num_actors > fits:
         raise ConfigError(
-            f"{num_actors} actors of {cpus:g} CPU and {gpus:g} GPU each do not fit: the machines that have both take "
-            f"{fits}; lower engine.cpus_per_client or engine.gpus_per_client, or raise engine.clients_per_actor"
+            f"{counted(num_actors, 'actor')} of {cpus:g} CPU and {gpus:g} GPU each cannot be placed: the machines that "
+            f"have both take {fits}; lower engine.cpus_per_client or engine.gpus_per_client, or raise "
+            "engine.clients_per_actor"
         )
     actors = pack(sizes, num_actors)
     return Placement(actors=actors, cpus=cpus, gpus=gpus, server_gpus=engine.server_gpus, reason=reason)
@@ -154,14 +156,15 @@ def _share(kind: str, wanted: float | str, num_actors: int, nodes: Sequence[Node
             if sum(_slots(kind, share, node) for node in nodes) >= num_actors:
                 return share
         raise ConfigError(
-            f"{num_actors} actors cannot share {available} {kind}(s), since a share is at least 0.0001; "
-            "raise engine.clients_per_actor"
+            f"{counted(num_actors, 'actor')} cannot share {counted(available, kind)}, since a share is at least "
+            "0.0001; raise engine.clients_per_actor"
         )
     fits = sum(_slots(kind, wanted, node) for node in nodes)
     if num_actors > fits:
+        there = sum(_amount(kind, node) for node in nodes)
         raise ConfigError(
-            f"engine.{kind.lower()}s_per_client={wanted:g} for {num_actors} actors asks for {wanted * num_actors:g} "
-            f"{kind}s, but the cluster has {sum(_amount(kind, node) for node in nodes):g} and takes {fits} such "
+            f"engine.{kind.lower()}s_per_client={wanted:g} for {counted(num_actors, 'actor')} asks for "
+            f"{wanted * num_actors:g} {kind}s, but the cluster has {there:g} and takes {fits} such "
             "actors; lower it, or raise engine.clients_per_actor"
         )
     return float(wanted)

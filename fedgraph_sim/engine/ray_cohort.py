@@ -12,6 +12,7 @@ import ray
 from ray.exceptions import GetTimeoutError, ObjectLostError, RayActorError
 from torch import Tensor
 
+from fedgraph_sim.counts import counted
 from fedgraph_sim.engine.arrays import to_arrays, to_tensors
 from fedgraph_sim.engine.call import Call, StepFailure
 from fedgraph_sim.engine.client_axis import pick
@@ -193,7 +194,7 @@ class RayCohort:
             self.hosts = tuple(ray.get([host.ask("describe") for host in self._hosts], timeout=START_TIMEOUT))
         except GetTimeoutError:
             raise RunError(
-                f"{len(self._hosts)} client actors did not start within {START_TIMEOUT:.0f} s; "
+                f"{counted(len(self._hosts), 'client actor')} did not start within {START_TIMEOUT:.0f} s; "
                 "another job may hold the cluster's CPUs or GPUs: see `ray status`"
             ) from None
         except RayActorError as error:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fedgraph_sim.counts import counted
 from fedgraph_sim.engine.checkpoint import FOLDER, latest_checkpoint
 from fedgraph_sim.engine.config import EngineConfig, RunConfig
 from fedgraph_sim.engine.launch import Folders, Run, prepare_run
@@ -148,8 +149,8 @@ class OnRunners:
             ray.get([runner.ready.remote() for runner in runners], timeout=START_TIMEOUT)
         except GetTimeoutError:
             raise RunError(
-                f"{len(runners)} processes did not start within {START_TIMEOUT:.0f} s; another job may hold the CPUs "
-                "or GPUs: see `ray status`"
+                f"{counted(len(runners), 'process')} did not start within {START_TIMEOUT:.0f} s; another job may hold "
+                "the CPUs or GPUs: see `ray status`"
             ) from None
 
     def _start(self) -> Any:

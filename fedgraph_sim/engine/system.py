@@ -7,15 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field, field_validator
 
+from fedgraph_sim.config_table import ConfigTable
 from fedgraph_sim.seeds import keys_for, seed_for
 
 
-class SystemConfig(BaseModel):
+class SystemConfig(ConfigTable):
     """Devices and network of the clients: the ``[system]`` table."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     drop: float = Field(
         0, ge=0, lt=1, description="probability that a client drops out of a round: it gets and sends nothing"
@@ -23,30 +22,35 @@ class SystemConfig(BaseModel):
     compute: float = Field(
         0,
         ge=0,
+        le=1e9,
         description="seconds of a client step per 1,000 nodes and edges of the client, or per 1,000 sensors",
         json_schema_extra={"unit": "s"},
     )
     slowdown: float = Field(
         1,
         ge=1,
+        le=1e9,
         description="how many times slower than the fastest client the slowest may be; factors are log-uniform between "
         "1 and this, one for each client and the whole run",
     )
     latency: float = Field(
         0,
         ge=0,
+        le=1e9,
         description="seconds of a message on its way, whatever its size",
         json_schema_extra={"unit": "s"},
     )
     bandwidth_down: float = Field(
         0,
         ge=0,
+        le=1e9,
         description="what a client receives at most; 0: no limit",
         json_schema_extra={"unit": "Mbit/s"},
     )
     bandwidth_up: float = Field(
         0,
         ge=0,
+        le=1e9,
         description="what a client sends at most; 0: no limit",
         json_schema_extra={"unit": "Mbit/s"},
     )
@@ -56,6 +60,13 @@ class SystemConfig(BaseModel):
         description="simulated seconds after a round's begin from which replies come too late; 0: never",
         json_schema_extra={"unit": "s"},
     )
+
+    @field_validator("bandwidth_down", "bandwidth_up")
+    @classmethod
+    def _none_or_a_bit_per_second(cls, value: float) -> float:
+        if 0 < value < 1e-6:
+            raise ValueError("must be 0, or at least 1e-6")
+        return value
 
 
 class System:

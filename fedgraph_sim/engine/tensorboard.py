@@ -4,6 +4,7 @@ All of it lies in one event file, so that ``tensorboard --logdir runs`` shows on
 """
 
 import json
+import threading
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,6 +21,15 @@ from fedgraph_sim.engine.report import RoundReport
 
 BINS = 20
 """Bins of a histogram over clients, between the smallest and the largest value."""
+
+
+def show_unless_kept(failure: threading.ExceptHookArgs) -> None:
+    """Print what ended a thread, but not of TensorBoard's, which keeps it and raises it where the run writes next."""
+    if type(failure.thread).__name__ != "_AsyncWriterThread":
+        _show(failure)
+
+
+_show, threading.excepthook = threading.excepthook, show_unless_kept
 
 
 class EventFile:

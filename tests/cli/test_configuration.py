@@ -42,6 +42,13 @@ def set_options(*assignments):
         ("seed=-1", "seed=-1: must be greater than or equal to 0"),
         ('algorithm.lr="fast"', "algorithm.lr=fast: must be a valid number"),
         ("algorithm.task=edge", "algorithm.task=edge: must be 'node' or 'link'"),
+        ("algorithm.hidden=100000000000000000000000", "algorithm.hidden=1000000"),
+        ("algorithm.weight_decay=1e308", "algorithm.weight_decay=1e+308: must be at most 1e+30"),
+        (
+            "algorithm.proxy_blocks=10000",
+            "proxy_block_size is 1000000; lower them to at most 10000",
+        ),
+        ("system.bandwidth_up=1e-300", "system.bandwidth_up=1e-300: must be 0, or at least 1e-6"),
         ("algorithm.lr=0", "algorithm.lr=0: must be greater than 0"),
         ("algorithm.model=gat", "algorithm.model=gat: must be 'gcn', 'sage' or 'mlp'"),
         ("dataset.largest_component=1", "dataset.largest_component=1: must be a valid boolean"),
@@ -182,3 +189,10 @@ def test_a_baseline_runs_from_the_file_of_a_method(tmp_path):
 def test_a_key_without_its_table_is_pointed_to_it():
     with pytest.raises(ConfigError, match=r"unknown key lr=0\.1; did you mean algorithm\.lr\?"):
         load_config(None, {}, ("lr=0.1",))
+
+
+def test_a_graph_beyond_the_memory_is_named(invoke):
+    graph = set_options("dataset.num_nodes=10000000", "dataset.num_features=100000")
+    result = invoke("partition", *graph)
+    assert result.exit_code == 1
+    assert result.output.startswith("Error: the memory does not suffice (Unable to allocate 7.28 TiB")

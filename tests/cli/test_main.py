@@ -98,6 +98,13 @@ def test_commands_options_and_names_complete(monkeypatch):
     assert completed("fedgraph-sim", "datasets", "Ci") == {"CiteSeer"}
     assert completed("fedgraph-sim", "reproduce", "cn") == {"cnfgnn"}
     assert completed("fedgraph-sim", "recipes", "gfl-appnp-co") == {"gfl-appnp-cora-2708"}
+    appnp = {"recipe:gfl-appnp-cora-2708"}
+    assert completed("fedgraph-sim", "run", "recipe:gfl-appnp-co") == appnp | {"recipe:gfl-appnp-co"}  # or a file
+    assert completed("fedgraph-sim", "run", "--set", "algorithm.ta") == {"algorithm.task=", "algorithm.tau="}
+    gcfl = {"algorithm.eps1=", "algorithm.eps2="}
+    assert completed("fedgraph-sim", "run", "--algorithm", "gcfl", "--set", "algorithm.e") == gcfl
+    assert completed("fedgraph-sim", "run", "--algorithm", "cnfgnn", "--set", "split.st") == {"split.stride="}
+    assert completed("fedgraph-sim", "sweep", "--set", "se") == {"seed="}
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("algorithms", "datasets", "keys")])
@@ -121,3 +128,23 @@ def test_the_package_imports_nothing_heavy_before_it_is_used():
     code = "import sys, fedgraph_sim; from fedgraph_sim import load_run; print({'torch', 'ray'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "--name", ""], "--name '' is empty; give a value, or leave --name out"),
+        (["run", "--name="], "--name '' is empty"),
+        (["run", "--inline", "--address", " "], "--address ' ' is empty"),
+        (["run", "--set", ""], "--set '' is empty"),
+        (["reproduce", "fedpub", "--dry-run", "--methods", ""], "--methods '' is empty"),
+        (["reproduce", "fedpub", "--dry-run", "--methods", ",,"], "--methods ',,' is empty"),
+        (["reproduce", "fedpub", "--dry-run", "--out", ""], "--out '' is empty"),
+        (["status", "--address", ""], "--address '' is empty"),
+        (["table", ".", "--rows", ","], "--rows ',' is empty"),
+    ],
+)
+def test_an_empty_value_is_not_taken_for_none(invoke, arguments, message):
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert result.output.startswith(f"Error: {message}")

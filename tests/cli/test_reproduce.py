@@ -199,6 +199,7 @@ def test_a_paper_chooses_the_partition_and_the_user_another():
         (("--methods", "fedavgg"), "methods=fedavgg is not known; did you mean fedavg?"),
         (("--clients", "30"), "no recipe has "),
         (("--set", "algorithm.nothing=1"), "unknown key algorithm.nothing=1"),
+        (("--seeds", "100000000"), "--seeds=100000000 makes a grid of 5,400,000,000 runs; choose at most 100,000"),
         (("--seeds", "0"), "Invalid value for '--seeds'"),
         (("--out", "file"), "is a file; choose another folder"),
     ],

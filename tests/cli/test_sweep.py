@@ -99,3 +99,9 @@ def test_what_cannot_be_is_refused_before_anything_runs(sweep, tmp_path, old, ne
     assert result.exit_code == 2
     assert message in result.output
     assert [path.name for path in tmp_path.iterdir()] == ["grid.toml"]
+
+
+def test_a_grid_without_end_is_refused_before_it_is_listed(sweep):
+    result = sweep("--dry-run", text=SWEEP.replace("seeds = 2", "seeds = 10000000"))
+    assert result.exit_code == 2
+    assert result.output == "Error: sweep.seeds=10000000 makes a grid of 40,000,000 runs; choose at most 100,000 runs\n"

@@ -279,7 +279,7 @@ class Malicious:
         return (self.mark.touch, ())
 
 
-def test_a_pyg_file_with_anything_but_tensors_is_not_run(tmp_path):
+def test_a_pyg_file_with_anything_but_tensors_is_not_run(tmp_path, recwarn):
     import torch
 
     torch.save({"x": Malicious(tmp_path / "ran")}, tmp_path / "torch.pt")
@@ -289,6 +289,7 @@ def test_a_pyg_file_with_anything_but_tensors_is_not_run(tmp_path):
         with pytest.raises(ConfigError, match="which could run any code; save a Data object"):
             PygFile(path=tmp_path / name).load(None, tmp_path)
     assert not (tmp_path / "ran").exists()
+    assert not recwarn.list
     with pytest.raises(ConfigError, match="cannot be read"):
         PygFile(path=tmp_path / "absent.pt").load(None, tmp_path)
 

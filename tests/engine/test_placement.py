@@ -56,7 +56,7 @@ def test_actors_and_shares(num_clients, nodes, engine, num_actors, cpus, gpus):
     [
         (10, [node(gpus=1.0)], {"gpus_per_client": 0.25, "clients_per_actor": 1}, "10 actors asks for 2.5 GPUs, .*4"),
         (3, [node(gpus=2.0)], {"gpus_per_client": 0.6, "clients_per_actor": 1}, "has 2 and takes 2 such actors"),
-        (1, [node(gpus=1.0)], {"gpus_per_client": 1.0, "server_gpus": 0.5}, "for 1 actors asks for 1 GPUs"),
+        (1, [node(gpus=1.0)], {"gpus_per_client": 1.0, "server_gpus": 0.5}, "for 1 actor asks for 1 GPUs"),
         (
             1,
             [node(), node(gpus=8.0)],
@@ -64,7 +64,7 @@ def test_actors_and_shares(num_clients, nodes, engine, num_actors, cpus, gpus):
             "server_gpus=0.5 asks for more than the 0 GPUs",
         ),
         (1, [node(gpus=1.0)], {"server_gpus": 2.0}, "server_gpus=2 asks for more than the 1 GPUs"),
-        (1, [node()], {"gpus_per_client": 1.0}, "for 1 actors asks for 1 GPUs, but the cluster has 0"),
+        (1, [node()], {"gpus_per_client": 1.0}, "for 1 actor asks for 1 GPUs, but the cluster has 0"),
         (2, [node(cpus=2.0)], {"cpus_per_client": 2.0, "clients_per_actor": 1}, "asks for 4 CPUs, .* has 2"),
         (1, [node(cpus=2.0), node(cpus=2.0)], {"cpus_per_client": 3.0}, "asks for 3 CPUs, but the cluster has 4 .* 0"),
         (10_001, [node(gpus=1.0, memory=10_000 * GIB)], {"clients_per_actor": 1}, "10001 actors cannot share 1 GPU"),
@@ -73,7 +73,7 @@ def test_actors_and_shares(num_clients, nodes, engine, num_actors, cpus, gpus):
             4,
             [node(cpus=4.0), node(cpus=2.0, gpus=4.0)],
             {"cpus_per_client": 1.0, "gpus_per_client": 1.0, "clients_per_actor": 1},
-            "4 actors of 1 CPU and 1 GPU each do not fit: .* take 2",
+            "4 actors of 1 CPU and 1 GPU each cannot be placed: .* take 2",
         ),
     ],
 )

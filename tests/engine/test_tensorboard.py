@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 from dataclasses import asdict
 
 import numpy as np
@@ -70,3 +72,33 @@ def test_hyper_parameters_stand_beside_the_final_metrics(events):
 def test_a_run_without_a_result_has_no_hyper_parameters(tmp_path):
     EventFile(tmp_path).close({"status": "failed"})
     assert not EventAccumulator(str(tmp_path)).Reload().Tags()["scalars"]
+
+
+FULL_DISK = """
+import sys
+from pathlib import Path
+
+from tensorboard.summary.writer.record_writer import RecordWriter
+
+from fedgraph_sim.engine.tensorboard import EventFile
+
+
+def write(self, data):
+    raise OSError(28, "No space left on device")
+
+
+file = EventFile(Path(sys.argv[1]))
+RecordWriter.write = write
+try:
+    file.close({"val_accuracy": 0.5, "rounds": 1})
+    file.flush()
+except OSError as error:
+    print(error)
+"""
+
+
+def test_a_full_disk_is_told_once(tmp_path):
+    (tmp_path / "config.toml").write_text("rounds = 1\n")
+    command = [sys.executable, "-c", FULL_DISK, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("[Errno 28] No space left on device\n", "")

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fedgraph_sim.counts import counted
 from fedgraph_sim.datasets.graph import Graph
 from fedgraph_sim.datasets.partitioners.partitioner import Partitioner, members_of
 from fedgraph_sim.errors import ConfigError
@@ -26,6 +27,7 @@ class Column(Partitioner):
         values, owner = np.unique(graph.client, return_inverse=True)
         if len(values) != num_clients:
             raise ConfigError(
-                f"clients={num_clients} but the client column names {len(values)} clients; set clients={len(values)}"
+                f"clients={num_clients} but the client column names {counted(len(values), 'client')}; "
+                f"set clients={len(values)}"
             )
         return members_of(owner, num_clients)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fedgraph_sim.counts import counted
 from fedgraph_sim.datasets.graph import Graph
 from fedgraph_sim.datasets.partitioners.partitioner import Partitioner, members_of
 from fedgraph_sim.errors import ConfigError
@@ -28,7 +29,9 @@ class LabelDirichlet(Partitioner):
     min_nodes: int = Field(
         1, ge=1, description="nodes that each client has at least", json_schema_extra={"unit": "nodes"}
     )
-    max_tries: int = Field(100, ge=1, description="draws before giving up", json_schema_extra={"unit": "draws"})
+    max_tries: int = Field(
+        100, ge=1, le=100_000, description="draws before giving up", json_schema_extra={"unit": "draws"}
+    )
 
     def _assign(self, graph: Graph, num_clients: int, seed: int) -> list[NDArray[np.int64]]:
         rng = np.random.default_rng(seed)
@@ -38,7 +41,7 @@ class LabelDirichlet(Partitioner):
                 return members_of(owner, num_clients)
         raise ConfigError(
             f"partition.alpha={self.alpha:g} with clients={num_clients} left a client with fewer than"
-            f" partition.min_nodes={self.min_nodes} nodes in each of {self.max_tries} draws;"
+            f" partition.min_nodes={self.min_nodes} nodes in {counted(self.max_tries, 'draw')};"
             " raise alpha, or lower clients or min_nodes"
         )
 

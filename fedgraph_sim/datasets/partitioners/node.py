@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fedgraph_sim.counts import counted
 from fedgraph_sim.datasets.graph import Graph
 from fedgraph_sim.datasets.partitioners.partitioner import Partitioner
 from fedgraph_sim.errors import ConfigError
@@ -21,7 +22,7 @@ class Node(Partitioner):
     def _assign(self, graph: Graph, num_clients: int, seed: int) -> list[NDArray[np.int64]]:
         if num_clients != graph.num_nodes:
             raise ConfigError(
-                f"partition.name='node' makes {graph.num_nodes} clients but clients={num_clients}; "
+                f"partition.name='node' makes {counted(graph.num_nodes, 'client')} but clients={num_clients}; "
                 f"set clients={graph.num_nodes}"
             )
         return list(np.arange(graph.num_nodes)[:, None])

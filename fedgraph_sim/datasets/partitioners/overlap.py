@@ -27,7 +27,7 @@ class Overlap(Partitioner):
     clients_per_part: int = Field(
         5, ge=1, description="clients that sample from one part", json_schema_extra={"unit": "clients"}
     )
-    share: float = Field(0.5, gt=0, le=1, description="fraction of a part's nodes that a client holds, in (0, 1]")
+    share: float = Field(0.5, gt=0, le=1, description="fraction of a part's nodes that a client holds")
 
     def _assign(self, graph: Graph, num_clients: int, seed: int) -> list[NDArray[np.int64]]:
         if num_clients % self.clients_per_part:

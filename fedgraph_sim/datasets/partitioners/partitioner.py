@@ -4,16 +4,17 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from fedgraph_sim.config_table import ConfigTable
+from fedgraph_sim.counts import counted
 from fedgraph_sim.datasets.graph import Graph
 from fedgraph_sim.errors import ConfigError
 
 
-class Partitioner(BaseModel):
+class Partitioner(ConfigTable):
     """A rule that gives each client its nodes; its fields are the `[partition]` table of a configuration."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     summary: ClassVar[str]
     divides: ClassVar[tuple[str, ...]] = ("a graph",)
     """The nouns of the kinds of data that it can divide."""
@@ -27,7 +28,7 @@ class Partitioner(BaseModel):
         """
         if not 1 <= num_clients <= graph.num_nodes:
             raise ConfigError(
-                f"clients={num_clients} but the graph has {graph.num_nodes} nodes;"
+                f"clients={num_clients} but the graph has {counted(graph.num_nodes, 'node')};"
                 f" set clients to a number from 1 to {graph.num_nodes}"
             )
         return self._assign(graph, num_clients, seed)

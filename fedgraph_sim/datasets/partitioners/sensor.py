@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fedgraph_sim.counts import counted
 from fedgraph_sim.datasets.partitioners.partitioner import Partitioner
 from fedgraph_sim.errors import ConfigError
 
@@ -22,7 +23,7 @@ class Sensor(Partitioner):
         """Return one sensor for each client. Raises `ConfigError` for another number of clients."""
         if num_clients not in (0, graph.num_nodes):
             raise ConfigError(
-                f"clients={num_clients} but the data set has {graph.num_nodes} sensors, and each is a client; "
-                "leave clients out, or set it to 0"
+                f"clients={num_clients} but the data set has {counted(graph.num_nodes, 'sensor')}, and each is a "
+                "client; leave clients out, or set it to 0"
             )
         return [np.array([node]) for node in range(graph.num_nodes)]
