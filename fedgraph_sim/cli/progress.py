@@ -16,6 +16,7 @@ from rich.table import Table
 from fedgraph_sim.cli.consoles import progress_console, results_console
 from fedgraph_sim.cli.run_folders import other_algorithms
 from fedgraph_sim.configuration import BASELINES
+from fedgraph_sim.counts import counted
 from fedgraph_sim.engine.config import RunConfig
 from fedgraph_sim.engine.federation import Task
 from fedgraph_sim.engine.files import CONFIG_FILE
@@ -203,7 +204,7 @@ def _result_rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for key, value in summary["remarks"].items():
         yield key, "none" if value is None else f"{value:g}"
     traffic, seconds = summary["bytes"], summary["seconds"]
-    yield "status", f"{summary['status']} after {summary['rounds']} of {summary['rounds_planned']} rounds"
+    yield "status", f"{summary['status']} after {summary['rounds']} of {counted(summary['rounds_planned'], 'round')}"
     yield "bytes up, down", f"{human_bytes(traffic['up'])}, {human_bytes(traffic['down'])}"
     parts = ("startup", "start-up"), ("partition", "data and partition"), ("train", "training")
     yield "seconds", ", ".join(f"{seconds[key]:.1f} {name}" for key, name in parts)
@@ -211,7 +212,7 @@ def _result_rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _rounds(config: RunConfig) -> str:
     before = config.algorithm.preparation_rounds
-    return f"{before} + {config.rounds} rounds" if before else f"{config.rounds} rounds"
+    return f"{before} + {config.rounds} rounds" if before else counted(config.rounds, "round")
 
 
 def _number(value: float | None) -> str:

@@ -29,11 +29,15 @@ def connect(address: str | None = None, **options: Any) -> list[Node]:
     if not sys.stderr.isatty():
         os.environ.setdefault("RAY_COLOR_PREFIX", "0")  # of what actors print
     address = address or os.environ.get("RAY_ADDRESS")
+    if address == "auto":
+        address = latest_cluster()
     if address is None or urlsplit(_url(address)).hostname in LOOPBACK:
         # Read when Ray is imported: without it Ray takes 127.0.0.1 for the address to other machines, on Linux, too.
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     if address is None:
         options = {"include_dashboard": False}
+        # Nobody looks at a record of every call, which grows with the rounds and takes its time.
+        os.environ.setdefault("RAY_task_events_report_interval_ms", "0")
     else:
         check_reachable(address)
         _authenticate(address)
@@ -50,6 +54,18 @@ def connect(address: str | None = None, **options: Any) -> list[Node]:
     here = ray.get_runtime_context().get_node_id()
     alive = [node for node in ray.nodes() if node["Alive"]]
     return [_node(node) for node in sorted(alive, key=lambda node: node["NodeID"] != here)]
+
+
+def latest_cluster() -> str:
+    """Return the address of the cluster that was started last on this machine, where `ray start` leaves it."""
+    named = os.environ.get("RAY_TMPDIR") or (os.environ.get("TMPDIR") if sys.platform == "linux" else None)
+    folder = named or "/tmp"  # noqa: S108  # Ray's own choice
+    try:
+        return Path(folder, "ray", "ray_current_cluster").read_text(encoding="utf-8").strip()
+    except OSError:
+        raise ConfigError(
+            "address=auto finds no cluster on this machine; start one with `ray start`, or give its address"
+        ) from None
 
 
 def has_token() -> bool:

@@ -201,9 +201,9 @@ class Coordinator:
         self._recorder.record(finished.report, finished.participants, matrices)
         if self._best() is finished.report:
             self._recorder.keep_forecast(finished.report)
-        report = self._reports[-1] = finished.report.without_forecast()
+        self._reports[-1] = finished.report.without_clients()
         self._seconds_recorder.append(time.perf_counter() - begin)
-        return report
+        return finished.report.without_forecast()
 
     def _save(self, round: int, server: Tree) -> None:
         """Write a checkpoint, and before it the tables up to its round."""

@@ -153,7 +153,7 @@ class Run:
                 event = ray.get(reference)
                 yield event
                 if isinstance(event, RoundReport):
-                    reports.append(event)
+                    reports.append(event.without_clients())
                 elif isinstance(event, RolledBack):
                     reports = [report for report in reports if report.round <= event.round]
         except RayActorError as error:

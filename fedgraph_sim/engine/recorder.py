@@ -69,7 +69,7 @@ class Recorder:
 
     def record(self, report: RoundReport, participants: Sequence[int], matrices: Sequence[ClientMatrix] = ()) -> None:
         """Add one round, who took part in it, and numbers for pairs of clients."""
-        self._reports.append(report.without_forecast())
+        self._reports.append(report.without_clients())
         self._events.round(report)
         if report.evaluation is not None and report.evaluation.clients:
             self._clients.append(_client_rows(report, participants))
@@ -92,14 +92,13 @@ class Recorder:
             return
         begin = time.monotonic()
         self._write("rounds", _round_rows(self._reports))
-        if self._clients:
-            # Rounds may be measured by other names than those after them.
-            parts = [pa.Table.from_batches([batch]) for batch in self._clients]
-            self._write("clients", pa.concat_tables(parts, promote_options="default"))
-        if self._matrices:
-            self._write("matrices", pa.Table.from_batches(self._matrices))
-        if self._steps:
-            self._write("steps", pa.Table.from_batches(self._steps))
+        for name, batches in (("clients", self._clients), ("matrices", self._matrices), ("steps", self._steps)):
+            if batches:
+                # Rounds may be measured by other names than those after them.
+                parts = [pa.Table.from_batches([batch]) for batch in batches]
+                table = pa.concat_tables(parts, promote_options="default").combine_chunks()
+                batches[:] = table.to_batches()  # many small ones take several times the memory
+                self._write(name, table)
         if self._forecast is not None:
             self._write("forecasts", curve_rows(*self._forecast))
         self._write("ledger", self._ledger.table())

@@ -43,6 +43,12 @@ class RoundReport:
             return self
         return replace(self, evaluation=replace(self.evaluation, forecast={}))
 
+    def without_clients(self) -> "RoundReport":
+        """Return the report without what its evaluation says of single clients: all that the summary wants of it."""
+        if self.evaluation is None:
+            return self
+        return replace(self, evaluation=Evaluation(metrics=self.evaluation.metrics, clients=(), values={}, counts={}))
+
 
 @dataclass(frozen=True, kw_only=True)
 class RolledBack:

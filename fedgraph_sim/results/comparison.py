@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 
+from fedgraph_sim.counts import counted
 from fedgraph_sim.errors import ConfigError
 from fedgraph_sim.results.metrics import titled, unit
 from fedgraph_sim.results.run_folder import RunFolder
@@ -124,7 +125,9 @@ def _of_one_metric(runs: Sequence[RunFolder], metric: str | None) -> tuple[list[
     """Return the completed runs that are judged by the metric, by default that of the first."""
     completed = [run for run in runs if run.status == "completed"]
     if not completed:
-        raise ConfigError(f"none of the {len(runs)} runs is completed; `fedgraph-sim report` shows runs that are not")
+        raise ConfigError(
+            f"none of {counted(len(runs), 'run')} is completed; `fedgraph-sim report` shows runs that are not"
+        )
     metric = metric or completed[0].metric
     chosen = [run if run.metric == metric else _judged_by(run, metric) for run in completed]
     known = [run for run in chosen if run is not None]

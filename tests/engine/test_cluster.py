@@ -21,3 +21,14 @@ def test_a_cluster_that_is_not_there_is_bad_input(monkeypatch):
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     with pytest.raises(ConfigError, match=r"127\.0\.0\.1:1"):
         connect("127.0.0.1:1")
+
+
+def test_a_cluster_of_this_machine_that_is_not_there_is_bad_input(monkeypatch, tmp_path):
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    with pytest.raises(ConfigError, match="address=auto finds no cluster on this machine"):
+        connect("auto")
+    (tmp_path / "ray").mkdir()
+    (tmp_path / "ray" / "ray_current_cluster").write_text("127.0.0.1:1")
+    with pytest.raises(ConfigError, match=r"127\.0\.0\.1:1 does not answer"):
+        connect("auto")

@@ -55,7 +55,7 @@ def head(home: Path, environment: dict[str, str]) -> Iterator[tuple[str, str]]:
     options += " --max-worker-port 0 --num-cpus 4 --include-log-monitor false"
     # Jobs go to the cluster that was started last in a temporary folder; its sockets want a short path.
     folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
-    options += f" --temp-dir {folder}"
+    environment["RAY_TMPDIR"] = folder
     program = "from ray.scripts.scripts import main; main()"
     command = [sys.executable, "-c", program, "start", "--head", "--block", *options.split()]
     token = environment | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
@@ -180,6 +180,17 @@ def test_a_client_holds_the_terminal_and_the_head_the_run(
     assert {path.name for path in here.iterdir()} == {path.name for path in there.iterdir()}
     assert json.loads((here / "summary.json").read_text())["status"] == "completed"
     assert not holds(here, TOKEN)
+
+
+def test_a_run_joins_the_cluster_of_this_machine(
+    head: tuple[str, str], call: Callable[..., Answer], tmp_path: Path
+) -> None:
+    done = call("run", *SMALL, "--rounds", "2", "--name", "joined", "--address", "auto")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads((tmp_path / "runs" / "joined" / "summary.json").read_text())["status"] == "completed"
+    refused = call("run", *SMALL, "--name", "stranger", "--address", "auto", token=None)
+    assert refused.returncode == 2
+    assert "wants a token" in refused.stderr
 
 
 def test_a_head_that_is_not_there_is_named(call: Callable[..., Answer]) -> None:

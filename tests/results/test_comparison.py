@@ -49,7 +49,7 @@ def test_runs_on_different_data_are_not_tested_against_each_other(make_run):
 
 def test_unfinished_and_failed_runs_are_left_out(make_run):
     make_run("failed", summary={"status": "failed"})
-    with pytest.raises(ConfigError, match="none of the 1 runs is completed"):
+    with pytest.raises(ConfigError, match="none of 1 run is completed"):
         compare([make_run("going-on", summary={})])
     assert len(compare([make_run("going-on-too", summary={}), make_run("done")]).rows) == 1
 
