@@ -58,7 +58,10 @@ def set_options(*assignments):
         ("engine.clients_per_actor=0", 'engine.clients_per_actor=0: must be at least 1, or "auto"'),
         ("split.train=0.9", "split: train + val + test is 1.7; lower them to at most 1"),
         ("split.link_val=0.95", "split: link_val + link_test is 1.05; lower them to below 1"),
-        ("split.kind=own", "split.kind='own' but the data set marks no training nodes; use split.kind='ratio'"),
+        (
+            "split.kind=own",
+            "split.kind='own' but the data set marks no labelled node for training; use split.kind='ratio'",
+        ),
         ("evaluation.protocol=best", "evaluation.protocol=best: must be 'local-mean', 'local-weighted' or 'global'"),
         ("round=3", "unknown key round=3; did you mean rounds?"),
         ("engine.gpu_per_client=1", "unknown key engine.gpu_per_client=1; did you mean engine.gpus_per_client?"),
@@ -137,7 +140,7 @@ def test_a_dataset_without_files_and_network(invoke, tmp_path, monkeypatch):
 
 def test_a_graph_without_training_nodes(invoke, tmp_path, own_graph):
     options = own_graph(["val", "val", "test", "test"])
-    assert "the data set marks no training nodes" in refused(invoke, tmp_path, *options)
+    assert "the data set marks no labelled node for training" in refused(invoke, tmp_path, *options)
 
 
 def test_a_round_in_which_nobody_has_training_nodes(invoke, tmp_path, own_graph):

@@ -187,6 +187,8 @@ def test_a_node_dies_and_shares_of_gpus_are_kept(prepare: Callable[..., Any], cl
             assert [(share, count) for (_, share), count in shares.items()] == [(0.5, 2), (0.5, 2)]
             (node,) = cluster.worker_nodes
         if isinstance(event, RoundReport) and event.round == 2 and not back:
+            while not (tmp_path / "killed" / "checkpoints" / "round-000002").exists():
+                time.sleep(0.1)
             cluster.remove_node(node, allow_graceful=False)
             cluster.add_node(num_cpus=2, num_gpus=1)  # for the two actors that have died
             (tmp_path / "go").touch()
