@@ -90,6 +90,13 @@ def test_the_page_of_an_algorithm_names_every_parameter_of_its_own(name):
     text = PAGES[name].read_text(encoding="utf-8")
     inherited = ALGORITHMS[name].__base__.model_fields
     assert [key for key in ALGORITHMS[name].model_fields if key not in inherited and f"`{key}`" not in text] == []
+    assert f"`{name}`" in text
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_algorithm_is_on_a_page(name):
+    pages = (REPOSITORY / "docs" / "algorithms").glob("[!R]*.md")
+    assert any(f"`{name}`" in page.read_text(encoding="utf-8") for page in pages)
 
 
 def test_the_page_on_what_algorithms_share_names_every_parameter():
