@@ -4,7 +4,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -61,7 +61,6 @@ class Coordinator:
         self._cohort = cohort
         self._info = store.info
         self._ledger = Ledger()
-        self._reports: list[RoundReport] = []
         self._seconds_recorder: list[float] = []
         self._seconds_before = 0.0
         self._recorder = Recorder(job.folder, self._ledger, resumes=job.resume is not None)
@@ -150,6 +149,10 @@ class Coordinator:
             path = latest_checkpoint(self._job.folder / FOLDER)
 
     @property
+    def _reports(self) -> Sequence[RoundReport]:
+        return self._recorder.reports
+
+    @property
     def _last_round(self) -> int:
         return self._reports[-1].round if self._reports else 0
 
@@ -165,7 +168,7 @@ class Coordinator:
             return self._rounds.set_up(), 0
         nothing = Checkpoint(round=-1, server=None, public=None, clients={client: {} for client in self._fed.clients})
         checkpoint = nothing if path is None else load_checkpoint(path, key=self._key)
-        self._reports = self._recorder.restore(checkpoint.round, checkpoint.forecast)
+        self._recorder.restore(checkpoint.round, checkpoint.forecast)
         self._cohort.restore(checkpoint.clients)
         self._fed.restore(checkpoint.public, checkpoint.matrices)
         if path is None:
@@ -197,11 +200,10 @@ class Coordinator:
         matrices = finished.matrices
         if matrices and not self._recorder.has_matrices:
             matrices = [*partition_matrices(self._info), *matrices]
-        self._reports.append(finished.report)
         self._recorder.record(finished.report, finished.participants, matrices)
-        if self._best() is finished.report:
+        best = self._best()
+        if best is not None and best.round == finished.report.round:
             self._recorder.keep_forecast(finished.report)
-        self._reports[-1] = finished.report.without_clients()
         self._seconds_recorder.append(time.perf_counter() - begin)
         return finished.report.without_forecast()
 

@@ -18,12 +18,12 @@ MAX_PLOTS = 12
 Curves = dict[str, NDArray[np.float32]]
 
 
-def step_rows(round: int, evaluation: Evaluation) -> pa.RecordBatch:
+def step_rows(round: int, evaluation: Evaluation) -> pa.Table:
     """Return one row per step ahead, counted from 1, with the metrics of all clients together."""
     count = len(next(iter(evaluation.steps.values())))
     columns: dict[str, Any] = {"round": [round] * count, "step": list(range(1, count + 1))}
     columns |= {name: pa.array(values, pa.float64(), from_pandas=True) for name, values in evaluation.steps.items()}
-    return pa.RecordBatch.from_pydict(columns)
+    return pa.table(columns)
 
 
 def by_sensor(evaluation: Evaluation) -> Curves:

@@ -165,9 +165,9 @@ class Run:
     def _earlier_reports(self) -> list[RoundReport]:
         """Return the reports of the rounds before the checkpoint that the run goes on from."""
         from fedgraph_sim.engine.checkpoint import round_of
-        from fedgraph_sim.engine.run_tables import reports_of, tables_until
+        from fedgraph_sim.engine.run_tables import reports_until
 
-        return [] if self.job.resume is None else reports_of(tables_until(self.job.folder, round_of(self.job.resume)))
+        return [] if self.job.resume is None else reports_until(self.job.folder, round_of(self.job.resume))
 
     def _without_coordinator(self, reports: list[RoundReport], details: str) -> Outcome:
         """Return the outcome of a run whose coordinator died, from what it had told, and write its summary."""
@@ -199,7 +199,7 @@ def config_toml(config: RunConfig) -> str:
 def _checkpoint(folder: Path, config: RunConfig, store: Path) -> Path:
     """Return the latest checkpoint in a run's folder, read and found good."""
     from fedgraph_sim.engine.checkpoint import FOLDER, latest_checkpoint, load_checkpoint, run_key
-    from fedgraph_sim.engine.run_tables import tables_until
+    from fedgraph_sim.engine.run_tables import reports_until
 
     path = latest_checkpoint(folder / FOLDER)
     if path is None:
@@ -208,7 +208,7 @@ def _checkpoint(folder: Path, config: RunConfig, store: Path) -> Path:
     clients = range(config.dataset.kind.store(store).info.num_clients)
     if not 0 < checkpoint.round <= config.num_rounds or list(checkpoint.clients) != list(clients):
         raise ConfigError(f"the checkpoint {path} has not the rounds or the clients of the run; delete it")
-    tables_until(folder, checkpoint.round)
+    reports_until(folder, checkpoint.round)
     return path
 
 

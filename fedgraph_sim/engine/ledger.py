@@ -1,10 +1,11 @@
 """The ledger: what the parties would have sent to each other, to the byte."""
 
-from itertools import pairwise
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -14,9 +15,6 @@ from fedgraph_sim.engine.tree import Tree
 SERVER = -1
 """The server's number in the columns `sender` and `receiver`."""
 
-
-NAMES = ("step", "kind")
-"""Columns of text."""
 
 POSITION = 4
 """Bytes of the position, an int32, that goes with each non-zero value of a tensor that is sent sparse."""
@@ -98,31 +96,29 @@ class Ledger:
         """Return the bytes sent ``"up"`` to the server or ``"down"`` to the clients by messages of these kinds."""
         return sum(self._totals.get((kind, direction), 0) for kind in kinds)
 
-    def restore(self, table: pa.Table) -> None:
-        """Take over the rows of a ledger's table, for whatever is here."""
+    def restore(self, rows: Iterable[pa.Table]) -> None:
+        """Take the totals of a ledger's `rows`, which were taken from it before, for whatever is here."""
         self._entries.clear()
         self._totals.clear()
-        if not table.num_rows:
-            return
-        columns = {name: np.asarray(table[name].combine_chunks()) for name in table.column_names if name not in NAMES}
-        columns |= {name: np.asarray(table[name].combine_chunks().dictionary_decode()) for name in NAMES}
-        down = columns["sender"] == SERVER
-        same = [columns[name][1:] == columns[name][:-1] for name in ("round", "call", "step", "kind")]
-        breaks = np.flatnonzero(~np.logical_and.reduce([*same, down[1:] == down[:-1]])) + 1
-        for begin, end in pairwise([0, *breaks.tolist(), table.num_rows]):
-            ends = {name: columns[name][begin:end].astype(np.int64) for name in ("sender", "receiver")}
-            self.add(
-                round=int(columns["round"][begin]),
-                call=int(columns["call"][begin]),
-                step=str(columns["step"][begin]),
-                kind=str(columns["kind"][begin]),
-                sender=SERVER if down[begin] else ends["sender"],
-                receiver=ends["receiver"] if down[begin] else SERVER,
-                num_bytes=columns["bytes"][begin:end],
+        for table in rows:
+            direction = pc.if_else(pc.equal(table["sender"], SERVER), "down", "up")
+            sums = (
+                table.append_column("direction", direction)
+                .group_by(["kind", "direction"])
+                .aggregate([("bytes", "sum")])
             )
+            for row in sums.to_pylist():
+                key = row["kind"], row["direction"]
+                self._totals[key] = self._totals.get(key, 0) + row["bytes_sum"]
+
+    def take(self) -> pa.Table:
+        """Return the rows since they were taken last, which are no longer kept here; the totals are."""
+        table = self.table()
+        self._entries.clear()
+        return table
 
     def table(self) -> pa.Table:
-        """Return all rows: round, call, step, kind, sender, receiver, bytes."""
+        """Return the rows that are here: round, call, step, kind, sender, receiver, bytes."""
         counts = [len(entry.num_bytes) for entry in self._entries]
 
         def spread(name: str) -> NDArray[np.int32]:

@@ -24,12 +24,12 @@ class ClientMatrix:
     clients: tuple[int, ...]
     values: NDArray[np.float32]
 
-    def rows(self) -> pa.RecordBatch:
+    def rows(self) -> pa.Table:
         """Return one row per pair: round, name, row, column, value."""
         numbers = np.array(self.clients, np.int32)
         count = len(numbers)
-        names = pa.DictionaryArray.from_arrays(np.zeros(count * count, np.int8), [self.name])
-        return pa.RecordBatch.from_pydict(
+        names = pa.DictionaryArray.from_arrays(np.zeros(count * count, np.int32), [self.name])
+        return pa.table(
             {
                 "round": np.full(count * count, self.round, np.int32),
                 "name": names,

@@ -11,10 +11,11 @@ import pyarrow as pa
 
 from fedgraph_sim.engine.files import write_table, write_text
 from fedgraph_sim.engine.forecasts import Curves, by_sensor, curve_rows, plots, step_rows
+from fedgraph_sim.engine.growing_table import GrowingTable, rows_until
 from fedgraph_sim.engine.ledger import Ledger
 from fedgraph_sim.engine.matrices import ClientMatrix
 from fedgraph_sim.engine.report import RoundReport
-from fedgraph_sim.engine.run_tables import PLAIN, reports_of, tables_until
+from fedgraph_sim.engine.run_tables import GROWING, PLAIN, reports_until
 from fedgraph_sim.engine.schema import described
 from fedgraph_sim.engine.tensorboard import EventFile
 
@@ -34,49 +35,50 @@ class Recorder:
         self._folder = folder
         self._knows_all = not resumes
         self._ledger = ledger
+        self._tables = {name: GrowingTable(folder, name) for name in GROWING}
         self._reports: list[RoundReport] = []
-        self._clients: list[pa.RecordBatch] = []
-        self._matrices: list[pa.RecordBatch] = []
-        self._steps: list[pa.RecordBatch] = []
         self._forecast: tuple[int, Curves] | None = None
         self._events = EventFile(folder)
         self._flushed = time.monotonic()
         self._seconds = 0.0
 
     @property
+    def reports(self) -> Sequence[RoundReport]:
+        """The reports of all rounds so far, without what they said of single clients."""
+        return self._reports
+
+    @property
     def forecast(self) -> tuple[int, Curves] | None:
         """The best round so far whose evaluation has forecasts, and these."""
         return self._forecast
 
-    def restore(self, round: int, forecast: tuple[int, Curves] | None) -> list[RoundReport]:
-        """Go back to the tables as they were after `round`, and return its reports and those before it.
+    def restore(self, round: int, forecast: tuple[int, Curves] | None) -> None:
+        """Go back to the tables as they were after `round`.
 
         Raises `ConfigError` where the tables do not allow it; nothing is changed then.
         """
-        tables = tables_until(self._folder, round)
-        reports = reports_of(tables)
-        self._ledger.restore(tables["ledger"])
-        batches = {name: table.to_batches() if table.num_rows else [] for name, table in tables.items()}
-        self._clients, self._matrices, self._steps = (batches[name] for name in ("clients", "matrices", "steps"))
-        self._reports, self._forecast, self._knows_all = reports, forecast, True
+        self._reports = reports_until(self._folder, round)
+        self._ledger.restore(rows_until(self._folder / "ledger.parquet", round))
+        for table in self._tables.values():
+            table.go_back(round)
+        self._forecast, self._knows_all = forecast, True
         self._events.go_back(round)
-        return list(reports)
 
     @property
     def has_matrices(self) -> bool:
         """Whether there are numbers for pairs of clients already."""
-        return bool(self._matrices)
+        return self._tables["matrices"].num_rows > 0
 
     def record(self, report: RoundReport, participants: Sequence[int], matrices: Sequence[ClientMatrix] = ()) -> None:
         """Add one round, who took part in it, and numbers for pairs of clients."""
         self._reports.append(report.without_clients())
         self._events.round(report)
         if report.evaluation is not None and report.evaluation.clients:
-            self._clients.append(_client_rows(report, participants))
+            self._tables["clients"].append(_client_rows(report, participants))
         if report.evaluation is not None and report.evaluation.steps:
-            self._steps.append(step_rows(report.round, report.evaluation))
+            self._tables["steps"].append(step_rows(report.round, report.evaluation))
         for matrix in matrices:
-            self._matrices.append(matrix.rows())
+            self._tables["matrices"].append(matrix.rows())
             self._events.matrix(matrix)
         if time.monotonic() - self._flushed > max(FLUSH_SECONDS, self._seconds / FLUSH_SHARE):
             self.flush()
@@ -91,23 +93,16 @@ class Recorder:
         if not self._knows_all:
             return
         begin = time.monotonic()
-        self._write("rounds", _round_rows(self._reports))
-        for name, batches in (("clients", self._clients), ("matrices", self._matrices), ("steps", self._steps)):
-            if batches:
-                # Rounds may be measured by other names than those after them.
-                parts = [pa.Table.from_batches([batch]) for batch in batches]
-                table = pa.concat_tables(parts, promote_options="default").combine_chunks()
-                batches[:] = table.to_batches()  # many small ones take several times the memory
-                self._write(name, table)
+        write_table(self._folder / "rounds.parquet", described("rounds", _round_rows(self._reports)))
+        self._tables["ledger"].append(self._ledger.take())
+        for table in self._tables.values():
+            table.flush()
         if self._forecast is not None:
-            self._write("forecasts", curve_rows(*self._forecast))
-        self._write("ledger", self._ledger.table())
+            rows = curve_rows(*self._forecast)
+            write_table(self._folder / "forecasts.parquet", described("forecasts", rows))
         self._events.flush()
         self._flushed = time.monotonic()
         self._seconds = self._flushed - begin
-
-    def _write(self, name: str, table: pa.Table) -> None:
-        write_table(self._folder / f"{name}.parquet", described(name, table))
 
     def close(self, summary: dict[str, Any]) -> None:
         """Write everything that is left, and the summary."""
@@ -136,7 +131,7 @@ def _round_rows(reports: list[RoundReport]) -> pa.Table:
     return pa.table(columns)
 
 
-def _client_rows(report: RoundReport, participants: Sequence[int]) -> pa.RecordBatch:
+def _client_rows(report: RoundReport, participants: Sequence[int]) -> pa.Table:
     evaluation = report.evaluation
     assert evaluation is not None
     columns: dict[str, Any] = {"round": [report.round] * len(evaluation.clients), "client": list(evaluation.clients)}
@@ -145,4 +140,4 @@ def _client_rows(report: RoundReport, participants: Sequence[int]) -> pa.RecordB
         columns[name] = pa.array(values, pa.float64(), from_pandas=True)  # NaN, "no such nodes", becomes null
     for name, counts in evaluation.counts.items():
         columns[f"{name}_count"] = pa.array(counts, pa.int64())
-    return pa.RecordBatch.from_pydict(columns)
+    return pa.table(columns)

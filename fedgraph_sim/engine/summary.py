@@ -2,6 +2,7 @@
 
 import platform
 import time
+from collections.abc import Sequence
 from importlib.metadata import version
 from math import inf
 from statistics import median
@@ -17,7 +18,7 @@ from fedgraph_sim.engine.report import RoundReport
 PACKAGES = ("torch", "torch-geometric", "ray", "pymetis", "numpy", "pyarrow")
 
 
-def summarize(job: Job, info: StoreInfo, reports: list[RoundReport], ledger: Ledger) -> dict[str, Any]:
+def summarize(job: Job, info: StoreInfo, reports: Sequence[RoundReport], ledger: Ledger) -> dict[str, Any]:
     """Return the part of the summary that follows from the reports; accuracies are fractions, None if not available."""
     config, metric = job.config, job.config.algorithm.metric
     evaluated = [report for report in reports if report.evaluation is not None]
@@ -56,7 +57,7 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), "fedgraph-sim": __version__} | others
 
 
-def summary_of_reports(job: Job, info: StoreInfo, reports: list[RoundReport], *, error: str) -> dict[str, Any]:
+def summary_of_reports(job: Job, info: StoreInfo, reports: Sequence[RoundReport], *, error: str) -> dict[str, Any]:
     """Return the summary of a run whose coordinator is gone: what it alone knew is None."""
     now = time.time()
     traffic = {
@@ -73,7 +74,7 @@ def summary_of_reports(job: Job, info: StoreInfo, reports: list[RoundReport], *,
     )
 
 
-def best_round(evaluated: list[RoundReport], metric: str) -> RoundReport | None:
+def best_round(evaluated: Sequence[RoundReport], metric: str) -> RoundReport | None:
     """Return the round with the best validation `metric`, or the last round where there is no validation.
 
     Of several that are equal, as they often are on few validation nodes, it is the one with the least validation loss,
@@ -91,7 +92,9 @@ def best_round(evaluated: list[RoundReport], metric: str) -> RoundReport | None:
     return max(scored, key=goodness)
 
 
-def seconds(job: Job, reports: list[RoundReport], *, ready: float, now: float, before: float = 0.0) -> dict[str, float]:
+def seconds(
+    job: Job, reports: Sequence[RoundReport], *, ready: float, now: float, before: float = 0.0
+) -> dict[str, float]:
     """Return where the time went; `ready` and `now` are epoch seconds, `startup` leaves out the partitioning.
 
     `before` are the seconds of the rounds before the checkpoint from which a resumed run goes on.
@@ -105,7 +108,7 @@ def seconds(job: Job, reports: list[RoundReport], *, ready: float, now: float, b
     }
 
 
-def profile(reports: list[RoundReport], recorder: list[float]) -> dict[str, float]:
+def profile(reports: Sequence[RoundReport], recorder: list[float]) -> dict[str, float]:
     """Return the median seconds of each part of a round; the first round, which warms up, counts only if alone."""
     rounds, recorder = reports[1:] or reports, recorder[1:] or recorder
     parts = {

@@ -1,4 +1,5 @@
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 import torch
 
@@ -51,6 +52,28 @@ def test_totals_go_by_kind_and_direction():
     assert table["bytes"].to_pylist() == [5, 6, 1, 2, 9, 9]
     assert table["sender"].to_pylist() == [-1, -1, 0, 1, 0, 1]
     assert table["kind"].to_pylist() == ["train"] * 4 + ["eval"] * 2
+
+
+def test_rows_are_taken_once_and_totals_stay():
+    ledger, whole = Ledger(), Ledger()
+    tables = []
+    for round in (0, 1, 2):
+        for each in (ledger, whole):
+            kind = "train" if round else "setup"
+            ends = {"sender": SERVER, "receiver": np.array([0, 1])}
+            each.add(round=round, call=0, step="s", kind=kind, num_bytes=np.array([5, 6]), **ends)
+            ends = {"sender": np.array([0, 1]), "receiver": SERVER}
+            each.add(round=round, call=0, step="s", kind=kind, num_bytes=np.array([1, 2]), **ends)
+        tables.append(ledger.take())
+    assert ledger.table().num_rows == 0
+    rows = [row for table in tables for row in table.to_pylist()]
+    assert rows == whole.table().to_pylist()
+    again = Ledger()
+    again.restore(table.filter(pc.field("round") <= 1) for table in tables)
+    totals = {"down": (11, 11), "up": (3, 3)}
+    assert {way: (again.total(way, "setup"), again.total(way, "train")) for way in totals} == totals
+    assert (ledger.total("down", "train"), ledger.total("up", "train")) == (22, 6)
+    assert again.table().num_rows == 0
 
 
 def test_an_empty_ledger_has_a_table():

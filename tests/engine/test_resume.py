@@ -118,10 +118,17 @@ def test_a_start_that_fails_changes_nothing(prepare, tmp_path):
     assert_same(whole, finish(run))
 
 
+def damaged_in_the_middle(path):
+    content = bytearray(path.read_bytes())
+    content[8:40] = b"\xff" * 32
+    path.write_bytes(content)
+
+
 DAMAGE = {
     "lacks rounds before the checkpoint's": lambda folder: (folder / "rounds.parquet").unlink(),
     "ledger.parquet is missing": lambda folder: (folder / "ledger.parquet").unlink(),
     "clients.parquet cannot be read": lambda folder: (folder / "clients.parquet").write_bytes(b"PAR1 junk"),
+    "ledger.parquet cannot be read": lambda folder: damaged_in_the_middle(folder / "ledger.parquet"),
     "matrices.parquet lacks the column round": lambda folder: pq.write_table(
         pa.table({"x": [1]}), folder / "matrices.parquet"
     ),
