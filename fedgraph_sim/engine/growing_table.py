@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from fedgraph_sim.engine.files import replacing
 from fedgraph_sim.engine.schema import described
 
-PIECE = 1 << 17
+PIECE = 1 << 14
 """Rows that are read and written at a time; all others of a file stay on disk."""
 
 

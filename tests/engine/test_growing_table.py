@@ -16,7 +16,7 @@ def written(folder):
     return pq.read_table(folder / "clients.parquet")
 
 
-@pytest.mark.parametrize("piece", [3, 16, 1 << 17])
+@pytest.mark.parametrize("piece", [3, 16, 1 << 14])
 def test_the_file_is_all_rows_in_order_however_often_it_is_written(tmp_path, monkeypatch, piece):
     monkeypatch.setattr(growing_table, "PIECE", piece)
     table = GrowingTable(tmp_path, "clients")
