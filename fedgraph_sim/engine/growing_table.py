@@ -66,6 +66,7 @@ class GrowingTable:
         self._written = self.num_rows
         self._rows.clear()
         self._last, self._is_up_to_date = None, True
+        pa.default_memory_pool().release_unused()  # it keeps tens of megabytes between two writes
 
 
 def rows_until(path: Path, round: int | None) -> Iterator[pa.Table]:
