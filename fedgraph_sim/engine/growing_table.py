@@ -77,7 +77,8 @@ def rows_until(path: Path, round: int | None) -> Iterator[pa.Table]:
     if not path.exists():
         return
     with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(PIECE):
+        # In threads each would keep memory of its own, and gain nothing beside the actors.
+        for batch in file.iter_batches(PIECE, use_threads=False):
             rows = pa.Table.from_batches([batch])
             yield rows if round is None else rows.filter(pc.field("round") <= round)
 

@@ -9,10 +9,13 @@ from fedgraph_sim.errors import ConfigError
 from fedgraph_sim.results.metrics import titled, unit
 from fedgraph_sim.results.run_folder import RunFolder
 from fedgraph_sim.results.scores import SIGNIFICANT, Score, ranked, score_of
-from fedgraph_sim.results.settings import Setting, by_setting, differing_keys, setting_of, value_of
+from fedgraph_sim.results.settings import Setting, by_setting, differing_keys, setting_of, telling_keys, value_of
 
 PAIRING = ("dataset.", "split.", "data_seed", "evaluation.")
 """Begin of the keys that two settings must share for their seeds to pair."""
+
+MAX_KEYS = 5
+"""Columns of keys that are shown in any case; of more, parameters of the algorithm only where they tell runs apart."""
 
 Cell = str | Score | None
 
@@ -38,18 +41,21 @@ def compare(runs: Sequence[RunFolder], metric: str | None = None) -> ResultTable
         keys = ["algorithm"]
     elif len(settings) > 1 and "algorithm" not in keys:
         keys = ["algorithm", *keys]
+    shown = keys if len(keys) <= MAX_KEYS else telling_keys(settings, keys)
     pairable = len({_pairing(setting) for setting in settings}) == 1
     scores = [score_of(group, "test", metric) for group in groups.values()]
     scores = ranked(scores, metric) if pairable else scores
     rows = tuple(
-        (*(value_of(setting, key) for key in keys), _seeds(group), score, _p(score), *_costs(group))
+        (*(value_of(setting, key) for key in shown), _seeds(group), score, _p(score), *_costs(group))
         for (setting, group), score in zip(groups.items(), scores, strict=True)
     )
-    head = (*keys, "seeds", titled("test", metric), "p", "best round", "MB sent", "ms per round")
+    head = (*shown, "seeds", titled("test", metric), "p", "best round", "MB sent", "ms per round")
     notes = _notes(runs, metric, scores)
     if not pairable:
         notes.append("nothing is marked: the runs are on different data or splits, or of different protocols")
-    table = ResultTable(metric=metric, head=head, num_keys=len(keys), rows=rows, notes=tuple(notes))
+    if len(shown) < len(keys):
+        notes.append(f"not shown, though it differs: {', '.join(key for key in keys if key not in shown)}")
+    table = ResultTable(metric=metric, head=head, num_keys=len(shown), rows=rows, notes=tuple(notes))
     return table if any(_p(score) for score in scores) else _without(table, "p")
 
 

@@ -54,6 +54,19 @@ def differing_keys(settings: Sequence[Setting]) -> list[str]:
     return sorted(keys, key=lambda key: (key != "algorithm", key != "dataset", key))
 
 
+def telling_keys(settings: Sequence[Setting], keys: Sequence[str]) -> list[str]:
+    """Return `keys` without those parameters of algorithms that tell no settings apart which the keys before do not."""
+    kept: list[str] = []
+
+    def groups(chosen: Sequence[str]) -> int:
+        return len({tuple(value_of(setting, key) for key in chosen) for setting in settings})
+
+    for key in keys:
+        if not key.startswith("algorithm.") or groups([*kept, key]) > groups(kept):
+            kept.append(key)
+    return kept
+
+
 def value_of(setting: Setting, key: str) -> str:
     """Return the value of a key as text, a table's being its name; empty where the setting has no such key."""
     table = dict(setting)

@@ -40,6 +40,17 @@ def test_what_differs_names_the_lines(make_run):
     assert [row[:3] for row in table.rows] == [("fedavg", "0.01", "0"), ("fedavg", "0.1", "0, 3")]
 
 
+def test_of_many_keys_the_parameters_that_tell_nothing_apart_are_named_below(make_run):
+    base = {"name": "fedavg", "lr": 0.01, "hidden": 64, "dropout": 0.5, "local_epochs": 1, "weight_decay": 0.1}
+    other = {key: value * 2 for key, value in base.items()} | {"name": "fedpub"}
+    runs = [make_run("a", algorithm=base), make_run("b", algorithm=other, clients=3)]
+    runs += [make_run("c", algorithm=other | {"lr": 0.5}, clients=3)]
+    table = compare(runs)
+    assert table.head[: table.num_keys] == ("algorithm", "algorithm.lr", "clients")
+    others = ", ".join(f"algorithm.{name}" for name in ("dropout", "hidden", "local_epochs", "weight_decay"))
+    assert table.notes[-1] == f"not shown, though it differs: {others}"
+
+
 def test_runs_on_different_data_are_not_tested_against_each_other(make_run):
     runs = [make_run(f"{name}-{seed}", seed=seed, dataset__name=name) for name in ("csbm", "Cora") for seed in (0, 1)]
     table = compare(runs)
