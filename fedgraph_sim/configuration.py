@@ -46,8 +46,6 @@ DEFAULTS: Mapping[Kind, dict[str, str]] = {
     SERIES: {"algorithm": "cnfgnn", "dataset": "diffusion"},
 }
 """The names that stand in for those which the user leaves out, by the kind of data."""
-BASELINES: Mapping[Kind, tuple[str, str]] = {GRAPH: ("fedavg", "local"), SERIES: ("fedgru", "gru_local")}
-"""The plain average and training alone, by the kind of data: what to compare with first."""
 
 Table = dict[str, Any]
 Validated = TypeVar("Validated", bound=BaseModel)

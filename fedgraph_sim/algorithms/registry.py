@@ -52,3 +52,21 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "gru_gn_central": GruGnCentral,
     "gru_gn_split": GruGnSplit,
 }
+
+BASELINES = {
+    "fedavg": "local",
+    "fedsage": "locsage",
+    "fedsage_plus": "fedsage",
+    "locsage": "fedsage",
+    "locsage_plus": "locsage",
+    "gfl_appnp": "fedmlp",
+    "fedmlp": "mlp",
+    "mlp": "gfl_appnp",
+    "majority": "gfl_appnp",
+    "cnfgnn": "fedgru",
+    "fedmtl": "fedgru",
+    "fedgru": "gru_local",
+    "gru_local": "fedgru",
+    "gru_gn_split": "cnfgnn",
+}
+"""What to compare an algorithm with first; every other with the plain average, ``fedavg``."""

@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from fedgraph_sim.algorithms.registry import BASELINES
 from fedgraph_sim.cli.consoles import progress_console, results_console
 from fedgraph_sim.cli.run_folders import other_algorithms
-from fedgraph_sim.configuration import BASELINES
 from fedgraph_sim.counts import counted
 from fedgraph_sim.engine.config import RunConfig
 from fedgraph_sim.engine.federation import Task
@@ -101,7 +101,8 @@ def conclude(outcome: Outcome, job: Job, *, profile: bool = False) -> None:
     width = max(len(key) for key, _ in rows)
     out.print("\n".join(f" {key:<{width}}  {value}" for key, value in rows), end="\n\n", soft_wrap=True)
     if outcome.status == "completed":
-        out.print(comparison(job), soft_wrap=True)
+        for line in comparison(job):
+            out.print(line, soft_wrap=True)
     out.print(f"Results: {os.path.relpath(folder)}", soft_wrap=True)
     for file, meaning in FILES.items():
         if (folder / file).exists():
@@ -112,19 +113,18 @@ def conclude(outcome: Outcome, job: Job, *, profile: bool = False) -> None:
         out.print(profile_table(summary["profile"]))
 
 
-def comparison(job: Job) -> str:
-    """Return the results of other algorithms that ran under the same configuration, or how to get the first."""
-    others = other_algorithms(job.folder.parent, job.config)
-    if not others:
-        averaged, alone = BASELINES[job.config.dataset.kind]
-        name = alone if job.config.algorithm.name == averaged else averaged
-        return f"Compare: fedgraph-sim run {os.path.relpath(job.folder / CONFIG_FILE)} --algorithm {name}"
-    lines = ["Other algorithms, all else equal:"]
+def comparison(job: Job) -> Iterator[str]:
+    """Yield the results of other algorithms that ran under the same configuration, or how to get the first."""
+    others, algorithm = other_algorithms(job.folder.parent, job.config), job.config.algorithm
+    if others:
+        yield "Other algorithms, all else equal:"
+    elif not algorithm.pooled:  # whose configuration has lost the clients
+        name = BASELINES.get(algorithm.name, "fedavg")
+        yield f"Compare: fedgraph-sim run {os.path.relpath(job.folder / CONFIG_FILE)} --algorithm {name}"
     for name, run in others.items():
         metric = f"test_{run.config.algorithm.metric}"
         score = f"{metric.replace('_', ' ')} {_number(run.summary[metric])}"
-        lines.append(f"  {name:<16} {score}  {os.path.relpath(run.folder)}")
-    return "\n".join(lines)
+        yield f"  {name:<16} {score}  {os.path.relpath(run.folder)}"
 
 
 def profile_table(seconds: dict[str, float]) -> Table:

@@ -11,6 +11,12 @@ from collections import Counter
 import pyarrow.parquet as pq
 import pytest
 
+from fedgraph_sim.algorithms.registry import ALGORITHMS, BASELINES
+from fedgraph_sim.configuration import load_config
+from fedgraph_sim.datasets.graph_dataset import GRAPH
+from fedgraph_sim.datasets.series_dataset import SERIES
+from fedgraph_sim.recipes import recipe
+
 KEYS = {
     "status",
     "algorithm",
@@ -237,6 +243,20 @@ def test_a_run_is_shown_beside_others_that_differ_in_the_algorithm_alone(invoke,
     again = invoke("run", *small, "--set", "algorithm.lr=0.02", "--name", "pub-2").stdout
     assert "runs/avg" in again
     assert "runs/pub\n" not in again
+
+
+@pytest.mark.parametrize("name", sorted(name for name, algorithm in ALGORITHMS.items() if not algorithm.pooled))
+def test_what_to_compare_an_algorithm_with_runs_on_its_configuration(name):
+    file = {SERIES: "cnfgnn-synthetic", GRAPH: "gfl-appnp-dnc"}[ALGORITHMS[name].kind]
+    config = load_config(recipe(file), {"algorithm": name}, ())
+    other = load_config(recipe(file), {"algorithm": BASELINES.get(name, "fedavg")}, ())
+    assert other.algorithm.name != name
+    assert config.model_dump(exclude={"algorithm"}) == other.model_dump(exclude={"algorithm"})
+
+
+def test_a_pooled_run_is_no_file_for_others(invoke):
+    small = ("--inline", "--set", "dataset.num_nodes=300", "--clients", "3", "--rounds", "2")
+    assert "Compare:" not in invoke("run", *small, "--algorithm", "centralized").stdout
 
 
 def test_divergence_ends_the_run_and_keeps_the_results(invoke, tmp_path):
