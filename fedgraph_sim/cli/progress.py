@@ -22,6 +22,7 @@ from fedgraph_sim.engine.federation import Task
 from fedgraph_sim.engine.files import CONFIG_FILE
 from fedgraph_sim.engine.job import Job
 from fedgraph_sim.engine.launch import Run
+from fedgraph_sim.engine.metrics import says_nothing_new
 from fedgraph_sim.engine.report import Outcome, RolledBack, RoundReport, Started
 from fedgraph_sim.remote.client import RemoteRun
 
@@ -199,7 +200,8 @@ def _scores(report: RoundReport, metric: str) -> str:
 
 def _result_rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for key, value in summary.items():
-        if key.startswith(("val_", "test_")) and summary["best_round"] is not None:
+        is_figure = key.startswith(("val_", "test_")) and summary["best_round"] is not None
+        if is_figure and not says_nothing_new(key, value, summary):
             yield f"{key.replace('_', ' ')} at round {summary['best_round']}", _number(value)
     for key, value in summary["remarks"].items():
         yield key, "none" if value is None else f"{value:g}"

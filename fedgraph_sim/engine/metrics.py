@@ -1,6 +1,8 @@
 """Figures of merit: how one follows from sums and counts, and which of two values is the better one."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isclose
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,3 +33,13 @@ def metric_of(name: str) -> Metric:
     """Return the metric of a figure such as ``val_accuracy`` or ``test_rmse_masked``: ``<role>_<metric>[_<which>]``."""
     _, _, rest = name.partition("_")
     return METRICS.get(rest.split("_")[0], Metric())
+
+
+MASKED = "_masked"
+"""End of the name of a figure that leaves missing readings out."""
+
+
+def says_nothing_new(name: str, value: float | None, others: Mapping[str, float | None]) -> bool:
+    """Tell whether a figure leaves missing readings out where none is missing: the one of all readings is the same."""
+    whole = others.get(name.removesuffix(MASKED)) if name.endswith(MASKED) else None
+    return value is not None and whole is not None and isclose(value, whole, rel_tol=1e-6)

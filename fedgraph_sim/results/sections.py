@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 
 from fedgraph_sim.engine.files import CONFIG_FILE
+from fedgraph_sim.engine.matrices import MISSING_EDGES
+from fedgraph_sim.engine.metrics import says_nothing_new
 from fedgraph_sim.engine.schema import METRIC, TABLES
 from fedgraph_sim.results import plots
 from fedgraph_sim.results.client_matrices import matrices_of, reading_order, recorded, some_rounds
@@ -146,7 +148,8 @@ def _partition(run: RunFolder) -> Iterator[Section]:
         figures.append(Figure(title="client sizes", svg=plots.sizes(info)))
     if info.get("num_classes"):
         figures.append(Figure(title="label distribution", svg=plots.labels(info["class_counts"])))
-    if info.get("cut") is not None and info["num_clients"] > 1:
+    is_drawn = len(run.matrices) and (run.matrices["name"] == MISSING_EDGES).any()
+    if info.get("cut") is not None and info["num_clients"] > 1 and not is_drawn:
         cut = np.array(info["cut"], float)
         svg = plots.matrices({"": cut}, range(len(cut)), "directed edges")
         figures.append(Figure(title="edges cut between clients", svg=svg))
@@ -248,7 +251,14 @@ def _repeat(run: RunFolder) -> Iterator[Section]:
 
 
 def _metrics(rounds: pd.DataFrame) -> list[str]:
-    return [name.partition("_")[2] for name in rounds.columns if name.startswith(tuple(f"{part}_" for part in PARTS))]
+    """Return the metrics of training, validation and test; a masked one only where readings are missing."""
+    last = rounds.ffill().tail(1).to_dict("records")
+    return [
+        name.partition("_")[2]
+        for name in rounds.columns
+        if name.startswith(tuple(f"{part}_" for part in PARTS))
+        and not any(says_nothing_new(name, row[name], row) for row in last)
+    ]
 
 
 def _has(rounds: pd.DataFrame, metric: str) -> bool:

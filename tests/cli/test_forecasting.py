@@ -5,6 +5,9 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
+from fedgraph_sim.results.page import report_page
+from fedgraph_sim.results.run_folder import load_run
+
 SMALL = (
     "--inline", "--set", "dataset.num_roads=2", "--set", "dataset.road_length=2", "--set", "dataset.length=150",
     "--set", "algorithm.hidden=4", "--name", "small",
@@ -40,13 +43,24 @@ def test_a_forecasting_run_writes_its_figures_and_plots(invoke, tmp_path):
     assert plots == [f"sensor-{sensor}.png" for sensor in range(4)]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in (folder / "forecasts").iterdir())
     assert "4 sensors, 3 directed links, 150 time steps" in result.stderr
-    assert f"test rmse masked at round {best + 1}" in result.stdout
+    assert f"test rmse at round {best + 1}" in result.stdout
+    assert "masked" not in result.stdout  # it would say the same
+    page = report_page([load_run(folder)])
+    assert "<figcaption>rmse</figcaption>" in page
+    assert "<figcaption>rmse masked</figcaption>" not in page
     assert "--algorithm fedgru" in result.stdout
     again = invoke("run", folder / "config.toml", "--inline", "--name", "again")
     assert again.exit_code == 0, again.output
     repeated = json.loads((tmp_path / "runs" / "again" / "summary.json").read_text())
     assert repeated["test_rmse"] == summary["test_rmse"]
     assert invoke("run", *SMALL, "--algorithm", "fedgru", "--rounds", "1", "--force").exit_code == 0
+
+
+def test_figures_without_missing_readings_are_shown_where_some_are_missing(invoke, tmp_path):
+    options = ("--algorithm", "gru_local", "--rounds", "1", "--set", "dataset.missing=0.2")
+    summary, result = run(invoke, tmp_path, *options)
+    assert f"test rmse masked at round 1 {summary['test_rmse_masked']:.4f}" in " ".join(result.stdout.split())
+    assert "<figcaption>rmse masked</figcaption>" in report_page([load_run(tmp_path / "runs" / "small")])
 
 
 def test_tensorboard_shows_the_plots(invoke, tmp_path):

@@ -54,7 +54,7 @@ def opened(browser, file):
 def test_the_page_fits_its_screen(opened, width, scheme, tmp_path):
     page = opened(width, scheme)
     assert page.inner_text("h1") == "2 runs"
-    assert page.locator("figure > svg:visible").count() == page.locator("figure").count() == 3 + 11 + 7
+    assert page.locator("figure > svg:visible").count() == page.locator("figure").count() == 3 + 10 + 7
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     boxes = [figure.bounding_box() for figure in page.locator("figure > svg").all()]
     assert min(box["width"] for box in boxes) > 250
