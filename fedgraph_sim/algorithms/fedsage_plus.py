@@ -17,7 +17,7 @@ from fedgraph_sim.algorithms.neighbor_generation import NeighborGeneration
 from fedgraph_sim.algorithms.nn.impairment import Impaired
 from fedgraph_sim.algorithms.nn.models import Weights
 from fedgraph_sim.algorithms.nn.nearest import nearest, squared_distances
-from fedgraph_sim.algorithms.nn.neighgen import GENERATOR, Generated, part
+from fedgraph_sim.algorithms.nn.neighgen import GENERATOR, Generated, added_gradients, part
 from fedgraph_sim.engine.algorithm import Client, client_step
 from fedgraph_sim.engine.federation import Federation, Task
 from fedgraph_sim.engine.graph_tensors import GraphTensors
@@ -68,12 +68,16 @@ class FedSagePlus(NeighborGeneration, FedSage):
         if self.preparation_rounds == 0 or self.generator == "shared":
             return ()
         count, features = self.neighgen.generator_sizes(task.num_features)
-        num_clients, num_others = sum(map(len, places)), len(places) - 1
+        num_clients = sum(map(len, places))
         moved = 4 * num_clients**2 * (count + 2 * features)
-        stored = 4 * num_clients * ((count + features) * min(num_others, 1) + features * num_others)
+        # To other actors go the generators, and from there gradients, of the widest layer rows of products.
+        stored = 4 * num_clients * (count + features) if len(places) > 1 else 0
+        far = sum(len(clients) * (num_clients - len(clients)) for clients in places)
+        stored += 4 * far * self.neighgen.gradient_size(task.num_features, self.generator_batch)
+        bound = "" if not stored else "at most " if self.generator_batch else "more than "
         return [
-            f"each generator round moves {moved / 1e9:.3g} GB in the simulated federation, {stored / 1e9:.3g} GB "
-            "through the object store; algorithm.widths and num_pred decide it"
+            f"each generator round moves {moved / 1e9:.3g} GB in the simulated federation, {bound}"
+            f"{stored / 1e9:.3g} GB through the object store; algorithm.widths and num_pred decide it"
         ]
 
     def setup(self, fed: Federation) -> Tree:
@@ -105,7 +109,7 @@ class FedSagePlus(NeighborGeneration, FedSage):
         if len(shared.clients) == 1:
             fed.call(self.improve, clients=participants)
         else:
-            fed.call_each(self.improve, fed.call_others(self.judge, shared), clients=participants)
+            fed.call_each(self.improve, fed.call_others(self.judge, shared, added_gradients), clients=participants)
         return server
 
     def shared_round(self, fed: Federation, server: Tree) -> Tree:
@@ -132,15 +136,14 @@ class FedSagePlus(NeighborGeneration, FedSage):
     def judge(self, client: Client, message: Tree) -> Tree:
         """Return the gradient of L_ij for another client's generator, without what its number of neighbours needs."""
         z, generator = message["z"], message["generator"]
-        judged = {
-            name: leaf.detach().requires_grad_() for name, leaf in generator.items() if not name.startswith("count.")
-        }
+        judged = {name: leaf.detach().requires_grad_() for name, leaf in generator.items() if name.startswith("hidden")}
         drawn = self.neighgen.draw(generator | judged, z, client.random.fold(0))
         target, is_there = self.targets_among(client.graph, drawn, len(z), client.random.fold(1))
         distances = squared_distances(drawn.features, client.graph.x, target)
         loss = self.lambda_f * self.alpha * torch.where(is_there, distances, 0.0).sum() / len(z)
-        found = torch.autograd.grad(loss, list(judged.values()), allow_unused=True, materialize_grads=True)
-        return dict(zip(judged, found, strict=True))
+        wanted = [drawn.linear, *judged.values()]
+        errors, *found = torch.autograd.grad(loss, wanted, allow_unused=True, materialize_grads=True)
+        return dict(zip(judged, found, strict=True)) | self.neighgen.head_gradient(drawn, errors)
 
     def targets_among(
         self, graph: GraphTensors, drawn: Generated, num_nodes: int, random: RandomStream
@@ -165,7 +168,7 @@ class FedSagePlus(NeighborGeneration, FedSage):
         return neighbor[drawn.owner], torch.ones_like(drawn.owner, dtype=torch.bool)
 
     @client_step
-    def improve(self, client: Client, gradient: Weights | None) -> Tree:
+    def improve(self, client: Client, gradient: Tree) -> Tree:
         """Take one step on the latest batch with the own losses and the sum of the others' gradients."""
         impaired = Impaired.of(client.graph, client.state["hidden"])
         self.step(client, impaired, client.state["batch"], client.random, gradient)

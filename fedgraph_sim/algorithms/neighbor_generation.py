@@ -20,6 +20,7 @@ from fedgraph_sim.algorithms.nn.neighgen import (
     NeighGen,
     count_loss,
     part,
+    with_gradient,
     with_prefix,
 )
 from fedgraph_sim.algorithms.nn.optimizers import Adam
@@ -165,15 +166,15 @@ class NeighborGeneration(GraphSage):
         impaired: Impaired,
         batch: Tensor,
         random: RandomStream,
-        from_others: Weights | None = None,
+        from_others: Tree = None,
     ) -> None:
         """Take one step with the generator on `batch`, on the own losses and the gradient that others computed."""
         weights = {name: leaf.detach().requires_grad_() for name, leaf in client.state["neighgen"].items()}
         loss = self.generator_loss(weights, impaired, batch, random)
         found = torch.autograd.grad(loss, list(weights.values()), allow_unused=True, materialize_grads=True)
         gradients = dict(zip(weights, found, strict=True))
-        for name, gradient in (from_others or {}).items():
-            gradients[GENERATOR + name] = gradients[GENERATOR + name] + gradient
+        if from_others is not None:
+            gradients |= with_prefix(with_gradient(part(gradients, GENERATOR), from_others), GENERATOR)
         old = {name: leaf.detach() for name, leaf in weights.items()}
         everywhere = torch.ones((), dtype=torch.bool, device=batch.device)
         new, moments = self.generator_optimizer.update(

@@ -16,7 +16,7 @@ from fedgraph_sim.engine.client_axis import pick
 from fedgraph_sim.engine.ledger import SERVER, Ledger, num_bytes
 from fedgraph_sim.engine.matrices import ClientMatrix
 from fedgraph_sim.engine.replies import Receipt, Replies
-from fedgraph_sim.engine.spread import Spread
+from fedgraph_sim.engine.spread import Add, Spread, added
 from fedgraph_sim.engine.system import System
 from fedgraph_sim.engine.tree import Tree, leaves
 from fedgraph_sim.seeds import seed_for
@@ -175,18 +175,19 @@ class Federation:
                 )
         return self._deliver(step, asked, clients is None, each=messages, sparse=sparse)
 
-    def call_others(self, step: ClientStep, rows: Spread) -> Spread:
+    def call_others(self, step: ClientStep, rows: Spread, add: Add = added) -> Spread:
         """Send each client's row to every other client of `rows`, run `step` there for each, and add the replies up.
 
         Returns, for each client, the sum of what the others replied to its row, where the client lives. In the ledger K
         clients get K - 1 messages each and send as many replies; the server does not see the rows, nor the replies, in
         this process: they go straight from place to place, and each place adds up the replies of its own clients.
+        `add` is a function of a module that returns the sum of a list of replies, or of such sums.
         """
         sums = {}
         for client, row in rows.each_row().items():
             others = tuple(other for other in rows.clients if other != client)
             assert others, f"{step.__name__}: there is no other client than {client}"
-            sums[client] = self._deliver(step, others, False, shared=row).keep().total(at=row)
+            sums[client] = self._deliver(step, others, False, shared=row).keep().total(row, add)
         return rows.with_rows(sums)
 
     def spread(self, tree: Tree) -> Spread:

@@ -50,8 +50,7 @@ def num_bytes_each(tree: Tree, count: int, *, sparse: bool = False) -> NDArray[n
     total = np.zeros(count, np.int64)
     if isinstance(tree, dict):
         if STANDS_FOR in tree:
-            total += tree[STANDS_FOR].numpy(force=True)
-            return total
+            return total + np.array([int(each) for each in tree[STANDS_FOR]], np.int64)
         return sum((num_bytes_each(part, count, sparse=sparse) for part in tree.values()), total)
     if isinstance(tree, Tensor) and not sparse:
         return total + _num_bytes(tree[0], sparse=False)

@@ -9,7 +9,10 @@ from torch import Tensor
 
 from fedgraph_sim.engine.call import StepFailure
 from fedgraph_sim.engine.client_axis import gather, one, pick, put, weighted_sum
-from fedgraph_sim.engine.tree import Tree, tree_map
+from fedgraph_sim.engine.tree import Tree, leaves, tree_map
+
+Add = Callable[[Sequence[Tree]], Tree]
+"""A function of a module that adds up trees; sums of sums are sums."""
 
 
 class Held(Protocol):
@@ -107,11 +110,11 @@ class Spread:
             row.offer()
         return rows
 
-    def total(self, at: Held) -> Held:
-        """Let the place that holds `at` hold the sum of all rows; each place adds up its own first, if it may."""
+    def total(self, at: Held, add: Add) -> Held:
+        """Let the place that holds `at` hold ``add(rows)``; each place adds up its own rows first, if it may."""
         if self._apart:
-            return at.compute(added, *(part.compute(summed) for part in self._parts))
-        return at.compute(summed_in_order, self._positions, *self._parts)
+            return at.compute(added_parts, add, *(part.compute(added_rows, add) for part in self._parts))
+        return at.compute(added_in_order, add, self._positions, *self._parts)
 
     def with_rows(self, rows: Mapping[int, Held]) -> "Spread":
         """Return a spread value of other rows, one for each client, that are in the clients' places already."""
@@ -176,19 +179,25 @@ def mixed_apart(_: Tree, matrix: Tensor, positions: Sequence[Sequence[int]], *pa
     return tree_map(total, *parts)
 
 
-def summed(tree: Tree) -> Tree:
-    """Return the sum of all rows."""
-    return tree_map(lambda leaf: leaf.sum(dim=0), tree)
-
-
-def summed_in_order(_: Tree, positions: Sequence[Sequence[int]], *parts: Tree) -> Tree:
-    """Return the sum of all rows after they have been put in order."""
-    return summed(gather(parts, positions))
-
-
-def added(_: Tree, *trees: Tree) -> Tree:
+def added(trees: Sequence[Tree]) -> Tree:
     """Return the sum of trees."""
     return tree_map(lambda *leaves: torch.stack(leaves).sum(dim=0) if len(leaves) > 1 else leaves[0], *trees)
+
+
+def added_rows(tree: Tree, add: Add) -> Tree:
+    """Return the sum of all rows."""
+    count = len(next(leaf for _, leaf in leaves(tree)))
+    return add([one(tree, row) for row in range(count)])
+
+
+def added_in_order(_: Tree, add: Add, positions: Sequence[Sequence[int]], *parts: Tree) -> Tree:
+    """Return the sum of all rows after they have been put in order."""
+    return added_rows(gather(parts, positions), add)
+
+
+def added_parts(_: Tree, add: Add, *trees: Tree) -> Tree:
+    """Return the sum of what places have added up."""
+    return add(trees)
 
 
 def listed(_: Tree, *trees: Tree) -> Tree:

@@ -7,7 +7,9 @@ import torch
 from fedgraph_sim.algorithms.fedsage import FedSage
 from fedgraph_sim.algorithms.fedsage_plus import FedSagePlus
 from fedgraph_sim.algorithms.locsage_plus import LocSagePlus
+from fedgraph_sim.algorithms.nn.neighgen import added_gradients, with_gradient
 from fedgraph_sim.datasets.graph import Graph
+from fedgraph_sim.engine.client_axis import one
 from fedgraph_sim.engine.federation import Task
 from fedgraph_sim.engine.random_stream import RandomStream
 from fedgraph_sim.seeds import keys_for, seed_for
@@ -62,7 +64,7 @@ def test_the_gradient_from_others_is_that_of_the_pooled_loss(graphs, make_federa
     algorithm.setup(fed)
     fed.begin(round=1, kind="train")
     shared = fed.call(algorithm.share)
-    gradients = fed.call_others(algorithm.judge, shared.keep()).tree()
+    gradients = fed.call_others(algorithm.judge, shared.keep(), added_gradients).tree()
     num_drawn = 0
     for owner, reply in shared.items():
         generator = {name: leaf.clone().requires_grad_() for name, leaf in reply["generator"].items()}
@@ -75,9 +77,10 @@ def test_the_gradient_from_others_is_that_of_the_pooled_loss(graphs, make_federa
             loss = loss + 1.3 * 0.7 * (distances * taken).sum() / len(reply["z"])
             num_drawn += int(taken.sum())
         loss.backward()
-        for name, leaf in gradients.items():
-            torch.testing.assert_close(leaf[owner], generator[name].grad, rtol=1e-6, atol=1e-6)
-        assert {name for name in generator if name not in gradients} == {"count.weight", "count.bias"}
+        nothing = {name: torch.zeros_like(leaf) for name, leaf in generator.items()}
+        for name, leaf in with_gradient(nothing, one(gradients, owner)).items():
+            expected = torch.zeros_like(leaf) if name.startswith("count.") else generator[name].grad
+            torch.testing.assert_close(leaf, expected, rtol=1e-6, atol=1e-6)
     assert num_drawn > 10
 
 
@@ -115,10 +118,14 @@ def test_a_generator_round_is_in_the_ledger_message_by_message(graphs, make_fede
 def test_what_a_generator_round_costs_is_said_before(graphs, make_federation, train):
     algorithm, task = FedSagePlus(), Task(num_features=1433, num_classes=7)
     size = 4 * (128 * 256 + 256 + 256 * 2048 + 2048 + 5 * 2049 * 1433)  # fGen; dGen has 129 numbers
-    for places, moved, stored in (([[0, 1, 2]], 9 * 2 * size, 0), ([[0, 2], [1]], 9 * 2 * size, 3 * 2 * size)):
+    matrices = 4 * 5 * 2048 * 1433
+    factors = 64 * 5 * 4 * (2048 + 1433 + 1)
+    for places, far in (([[0, 1, 2]], 0), ([[0, 2], [1]], 4), ([[0], [1], [2]], 6)):
         (line,) = algorithm.notices(task, places)
-        assert f"moves {moved / 1e9:.3g} GB" in line
-        assert f"{stored / 1e9:.3g} GB through the object store" in line
+        stored = (3 * size if far else 0) + far * (size - matrices + factors)
+        assert f"moves {9 * 2 * size / 1e9:.3g} GB" in line
+        bound = "at most " if far else ""
+        assert f"in the simulated federation, {bound}{stored / 1e9:.3g} GB through the object store" in line
     assert not FedSagePlus(mending="none").notices(task, [[0, 1]])
 
 

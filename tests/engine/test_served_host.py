@@ -7,7 +7,7 @@ from fedgraph_sim.engine.algorithm import Algorithm, client_step
 from fedgraph_sim.engine.arrays import to_arrays
 from fedgraph_sim.engine.call import Call, StepFailure
 from fedgraph_sim.engine.served_host import Own, ServedHost, Shown
-from fedgraph_sim.engine.spread import summed
+from fedgraph_sim.engine.spread import added, added_rows
 
 
 class Steps(Algorithm):
@@ -40,7 +40,7 @@ def broken(_tree):
 
 
 def test_what_is_held_is_computed_upon(served):
-    served.compute(2, summed, Own(1))
+    served.compute(2, added_rows, Own(1), added)
     assert served.show(2).tree()["y"].tolist() == [0, 2]
 
 
@@ -59,5 +59,5 @@ def test_what_cannot_be_computed_is_held_as_its_cause(served, step):
     assert (failure.who, failure.round, failure.step) == ("the rows of the clients", 4, step)
     assert "Error: " in failure.reason
     assert "Traceback" in failure.traceback
-    served.compute(3, summed, Own(2))
+    served.compute(3, added_rows, Own(2), added)
     assert served.show(3) == Shown(failure)

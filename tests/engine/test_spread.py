@@ -2,8 +2,9 @@ import pytest
 import torch
 
 from fedgraph_sim.engine.call import Call, StepFailure
+from fedgraph_sim.engine.client_axis import pick
 from fedgraph_sim.engine.cohort import InlineCohort
-from fedgraph_sim.engine.spread import HeldHere, Spread, brought, expanded
+from fedgraph_sim.engine.spread import HeldHere, Spread, added, brought, expanded
 from fedgraph_sim.errors import RunError
 
 ROWS = {"w": torch.arange(12.0).view(4, 3), "b": torch.tensor([1.0, 2.0, 3.0, 4.0])}
@@ -12,7 +13,7 @@ MATRIX = torch.tensor([[0.5, 0.5, 0, 0], [0, 1, 0, 0], [0.25, 0.25, 0.25, 0.25],
 
 
 def spread_of(tree, positions, *, clients=(7, 1, 5, 3), apart=True):
-    parts = [HeldHere({name: leaf[places] for name, leaf in tree.items()}) for places in positions]
+    parts = [HeldHere(pick(tree, places)) for places in positions]
     return Spread(clients, parts, positions, apart=apart)
 
 
@@ -42,10 +43,22 @@ def test_mix_is_the_same_to_the_bit_for_every_packing_unless_apart():
     assert all(other.equal(first) for other in others)
 
 
+def one_below_another(trees):
+    return {name: torch.cat([tree[name] for tree in trees]) for name in trees[0]}
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_rows_of_any_length_are_added_up_by_a_function_of_ones_own(positions, apart):
+    rows = {"w": [torch.full((length,), float(length)) for length in (1, 0, 3, 2)]}
+    total = spread_of(rows, positions, apart=apart).total(HeldHere(None), one_below_another).tree()["w"].tolist()
+    order = [at for places in positions for at in places] if apart else range(4)
+    assert total == [float(length) for length in ((1, 0, 3, 2)[at] for at in order) for _ in range(length)]
+
+
 @pytest.mark.parametrize("apart", [False, True])
 def test_rows_are_added_up_in_one_place(positions, apart):
     spread = spread_of(ROWS, positions, apart=apart)
-    total = spread.total(at=spread.row(5)).tree()
+    total = spread.total(spread.row(5), added).tree()
     assert total["w"].tolist() == ROWS["w"].sum(dim=0).tolist()
     assert total["b"].tolist() == 10
 
@@ -68,11 +81,11 @@ def test_put_replaces_the_rows_of_some_clients_only(positions):
 
 
 def test_map_is_computed_place_by_place(positions):
-    total = spread_of(ROWS, positions).map(added, spread_of(ROWS, positions))
+    total = spread_of(ROWS, positions).map(pairwise_sum, spread_of(ROWS, positions))
     assert total.tree()["w"].equal(2 * ROWS["w"])
 
 
-def added(rows, others):
+def pairwise_sum(rows, others):
     return {name: leaf + others[name] for name, leaf in rows.items()}
 
 
@@ -87,7 +100,7 @@ def test_what_could_not_be_computed_ends_the_run_where_it_is_wanted(positions):
     failure = Call(step="train", round=3, seed=0, clients=(1,)).failure("client 1", "went wrong")
     parts = [HeldHere(failure), *(HeldHere(pieces) for pieces in [ROWS] * (len(positions) - 1))]
     spread = Spread((7, 1, 5, 3), parts, positions, apart=True)
-    assert isinstance(spread.total(at=spread.row(5)).tree(), StepFailure)
+    assert isinstance(spread.total(spread.row(5), added).tree(), StepFailure)
     mixed = spread.mix(MATRIX)
     assert all(isinstance(part.tree(), StepFailure) for part in mixed._parts)
     with pytest.raises(RunError, match="client 1, round 3, step train: went wrong"):

@@ -1,5 +1,6 @@
 """NeighGen: a generator of the neighbours that a node lacks (Zhang et al., NeurIPS 2021, section 4.1)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import sqrt
@@ -10,7 +11,10 @@ from torch import Tensor
 
 from fedgraph_sim.algorithms.nn.models import SAGE, Weights, glorot, uniform
 from fedgraph_sim.engine.graph_tensors import GraphTensors
+from fedgraph_sim.engine.ledger import standing_for
 from fedgraph_sim.engine.random_stream import RandomStream
+from fedgraph_sim.engine.spread import added
+from fedgraph_sim.engine.tree import Tree
 
 ENCODER, GENERATOR, CLASSIFIER = "encoder.", "generator.", "classifier."
 """How the names of the parts' weights begin."""
@@ -18,9 +22,15 @@ ENCODER, GENERATOR, CLASSIFIER = "encoder.", "generator.", "classifier."
 
 @dataclass(frozen=True, kw_only=True)
 class Generated:
-    """Generated neighbours of b nodes: `owner` [r], positions among these, `features` [r, F]."""
+    """Generated neighbours of b nodes: `owner` [r], positions among these, `features` [r, F].
+
+    `features` are the tanh of `linear`, W_p h + c_p with p in `slot` [r] and h in `inputs` [r, width].
+    """
 
     owner: Tensor
+    slot: Tensor
+    inputs: Tensor
+    linear: Tensor
     features: Tensor
 
 
@@ -63,6 +73,12 @@ class NeighGen:
         hidden = sum(rows * columns + columns for rows, columns in pairwise(widths))
         return self.latent + 1, hidden + self.num_pred * (widths[-1] + 1) * num_features
 
+    def gradient_size(self, num_features: int, num_nodes: int) -> int:
+        """Return how many numbers a gradient of fGen has at most, with factors, for a batch of `num_nodes` nodes."""
+        _, whole = self.generator_sizes(num_features)
+        rows = num_nodes * self.num_pred
+        return whole - self.num_pred * self.widths[-1] * num_features + rows * (self.widths[-1] + num_features + 1)
+
     def encode(self, weights: Weights, graph: GraphTensors) -> Tensor:
         """Return z [n, latent]."""
         return self.encoder(part(weights, ENCODER), graph)
@@ -86,10 +102,50 @@ class NeighGen:
         for number in range(1, len(self.widths) + 1):
             h = torch.relu(h @ generator[f"hidden{number}.weight"] + generator[f"hidden{number}.bias"])
         owners = [(rank[:, slot] < wanted).nonzero().flatten() for slot in range(self.num_pred)]
+        inputs = [h[owner] for owner in owners]
         # Unbound at once: the gradient of a slot taken by itself is as large as that of all.
-        heads = zip(generator["features.weight"].unbind(), generator["features.bias"].unbind(), strict=True)
-        features = [torch.tanh(h[owner] @ weight + bias) for owner, (weight, bias) in zip(owners, heads, strict=True)]
-        return Generated(owner=torch.cat(owners), features=torch.cat(features))
+        heads = zip(inputs, generator["features.weight"].unbind(), generator["features.bias"].unbind(), strict=True)
+        linear = torch.cat([own @ weight + bias for own, weight, bias in heads])
+        return Generated(
+            owner=torch.cat(owners),
+            slot=torch.cat([torch.full_like(owner, slot) for slot, owner in enumerate(owners)]),
+            inputs=torch.cat(inputs),
+            linear=linear,
+            features=torch.tanh(linear),
+        )
+
+    def head_gradient(self, drawn: Generated, errors: Tensor) -> Tree:
+        """Return the gradient of the W_p and c_p, `errors` [r, F] being that of ``drawn.linear``.
+
+        That of W_p, the sum of h errors^T over the rows of slot p, has 2048 rows for each p by default, and is of rank
+        r: what is returned are `FACTORS`, which count as the whole in the ledger.
+        """
+        width, num_features = drawn.inputs.shape[1], errors.shape[1]
+        bias = errors.new_zeros(self.num_pred, num_features).index_add(0, drawn.slot, errors)
+        factors = {"slot": drawn.slot, "inputs": drawn.inputs.detach(), "errors": errors}
+        whole = self.num_pred * width * num_features * errors.element_size()
+        return {"features.bias": bias, "features.weight": standing_for(factors, whole)}
+
+
+FACTORS = ("slot", "inputs", "errors")
+"""The gradient of all W_p as rows of products: slot [r], inputs [r, width], errors [r, F]."""
+
+
+def added_gradients(gradients: Sequence[Tree]) -> Tree:
+    """Return the sum of gradients of fGen, that of the W_p in factors: rows below rows."""
+    heads = [gradient["features.weight"] for gradient in gradients]
+    factors = {name: torch.cat([head[name] for head in heads]) for name in FACTORS}
+    others = [{name: leaf for name, leaf in each.items() if name != "features.weight"} for each in gradients]
+    return added(others) | {"features.weight": heads[0] | factors}
+
+
+def with_gradient(own: Weights, gradient: Tree) -> Weights:
+    """Return the gradient `own` of a generator plus one of fGen in factors; `own` is used up."""
+    head = gradient["features.weight"]
+    for slot, total in enumerate(own["features.weight"]):
+        rows = head["slot"] == slot
+        total.addmm_(head["inputs"][rows].T, head["errors"][rows])
+    return own | {name: own[name] + leaf for name, leaf in gradient.items() if name != "features.weight"}
 
 
 def count_loss(predicted: Tensor, true: Tensor) -> Tensor:
