@@ -66,8 +66,8 @@ def place(sizes: Sequence[int], engine: EngineConfig, nodes: Sequence[Node]) -> 
     if engine.server_gpus:
         if not _slots("GPU", engine.server_gpus, nodes[0]):
             raise ConfigError(
-                f"engine.server_gpus={engine.server_gpus:g} asks for more than the {nodes[0].gpus:g} GPUs of the "
-                "server's machine; lower it"
+                f"engine.server_gpus={engine.server_gpus:g} is more than the GPUs of the server's machine, "
+                f"{nodes[0].gpus:g}; lower it"
             )
         nodes = [replace(nodes[0], server_gpus=engine.server_gpus), *nodes[1:]]
     if engine.gpus_per_client == "auto" and any(node.gpus >= 1 for node in nodes):
