@@ -1,27 +1,15 @@
-from typing import Literal
-
 import numpy as np
 import pytest
 import torch
+from steps import OnlySteps
 
-from fedgraph_sim.engine.algorithm import Algorithm, client_step
+from fedgraph_sim.engine.algorithm import client_step
 from fedgraph_sim.engine.federation import sample
 from fedgraph_sim.engine.ledger import SERVER
 from fedgraph_sim.errors import RunError
 
 
-class Adder(Algorithm):
-    name: Literal["adder"] = "adder"
-
-    def setup(self, fed):
-        return {}
-
-    def round(self, fed, server):
-        return server
-
-    def evaluate(self, client, message):
-        return {}
-
+class Adder(OnlySteps):
     @client_step
     def add(self, client, message):
         return {"sum": message["value"] + len(client.graph.y)}

@@ -1,25 +1,13 @@
-from typing import Literal
-
 import pytest
 import torch
+from steps import OnlySteps
 
-from fedgraph_sim.engine.algorithm import Algorithm, client_step
+from fedgraph_sim.engine.algorithm import client_step
 from fedgraph_sim.engine.call import Call, StepFailure
 from fedgraph_sim.engine.replies import Here
 
 
-class Steps(Algorithm):
-    name: Literal["steps"] = "steps"
-
-    def setup(self, fed):
-        return {}
-
-    def round(self, fed, server):
-        return server
-
-    def evaluate(self, client, message):
-        return {}
-
+class Steps(OnlySteps):
     @client_step
     def edit(self, client, message):
         message["w"].add_(1)

@@ -1,27 +1,15 @@
-from typing import Literal
-
 import pytest
 import torch
+from steps import OnlySteps
 
-from fedgraph_sim.engine.algorithm import Algorithm, client_step
+from fedgraph_sim.engine.algorithm import client_step
 from fedgraph_sim.engine.arrays import to_arrays
 from fedgraph_sim.engine.call import Call, StepFailure
 from fedgraph_sim.engine.served_host import Own, ServedHost, Shown
 from fedgraph_sim.engine.spread import added, added_rows
 
 
-class Steps(Algorithm):
-    name: Literal["steps"] = "steps"
-
-    def setup(self, fed):
-        return {}
-
-    def round(self, fed, server):
-        return server
-
-    def evaluate(self, client, message):
-        return {}
-
+class Steps(OnlySteps):
     @client_step
     def labels(self, client, message):
         return {"y": client.graph.y[:2]}
