@@ -1,7 +1,7 @@
 """A paper's grid: the recipes and methods that its ``paper.toml`` names, and the runs that a user chooses of them."""
 
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -109,6 +109,14 @@ def cells_of(paper: Paper, choice: Choice) -> list[Cell]:
     if not settings:
         raise ConfigError(f"--methods={','.join(methods)} are for other recipes than those chosen; choose both again")
     check_number_of_runs(f"--seeds={choice.seeds}", choice.seeds, len(settings))
+    fields = [
+        _plain_config(paper, name, method, 0, choice).algorithm.__class__.model_fields for name, method in settings
+    ]
+    for assignment in choice.assignments:
+        if not any(_concerns(assignment, known) for known in fields):
+            raise ConfigError(
+                f"--set {assignment}: none of the methods {', '.join(methods)} has it; see `algorithms NAME`"
+            )
     return [
         Cell(labels={"recipe": name, "method": method}, seed=seed, config=_config(paper, name, method, seed, choice))
         for name, method in settings
@@ -117,11 +125,24 @@ def cells_of(paper: Paper, choice: Choice) -> list[Cell]:
 
 
 def _config(paper: Paper, setting: str, name: str, seed: int, choice: Choice) -> RunConfig:
+    """Return a run's configuration; what is set of an algorithm concerns the methods that have it."""
+    fields = _plain_config(paper, setting, name, seed, choice).algorithm.__class__.model_fields
+    assignments = [assignment for assignment in choice.assignments if _concerns(assignment, fields)]
+    return in_one_process(_plain_config(paper, setting, name, seed, choice, assignments))
+
+
+def _plain_config(
+    paper: Paper, setting: str, name: str, seed: int, choice: Choice, assignments: Sequence[str] = ()
+) -> RunConfig:
     method = paper.method.get(name, PaperMethod())
     algorithm = method.algorithm or (None if method.variant else name)
     flags = {"algorithm": algorithm, "seed": seed, "rounds": choice.rounds}
-    config = load_config(recipe(setting + method.variant), flags, (*method.set, *choice.assignments))
-    return in_one_process(config)
+    return load_config(recipe(setting + method.variant), flags, (*method.set, *assignments))
+
+
+def _concerns(assignment: str, fields: Container[str]) -> bool:
+    table, _, field = assignment.partition("=")[0].strip().partition(".")
+    return table != "algorithm" or not field or field.partition(".")[0] in fields
 
 
 def _chosen(paper: Paper, choice: Choice) -> Iterator[str]:

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from fedgraph_sim.algorithms.registry import BASELINES
 from fedgraph_sim.cli.consoles import progress_console, results_console
-from fedgraph_sim.cli.run_folders import other_algorithms
+from fedgraph_sim.cli.run_folders import other_algorithms, other_parameters
 from fedgraph_sim.counts import counted
 from fedgraph_sim.engine.config import RunConfig
 from fedgraph_sim.engine.federation import Task
@@ -118,14 +118,19 @@ def comparison(job: Job) -> Iterator[str]:
     """Yield the results of other algorithms that ran under the same configuration, or how to get the first."""
     others, algorithm = other_algorithms(job.folder.parent, job.config), job.config.algorithm
     if others:
-        yield "Other algorithms, all else equal:"
+        yield "Other algorithms on the same data, split and rounds:"
     elif not algorithm.pooled:  # whose configuration has lost the clients
         name = BASELINES.get(algorithm.name, "fedavg")
         yield f"Compare: fedgraph-sim run {os.path.relpath(job.folder / CONFIG_FILE)} --algorithm {name}"
     for name, run in others.items():
         metric = f"test_{run.config.algorithm.metric}"
         score = f"{metric.replace('_', ' ')} {_number(run.summary[metric])}"
-        yield f"  {name:<16} {score}  {os.path.relpath(run.folder)}"
+        differing = other_parameters(run.config.algorithm, algorithm)
+        shown = [
+            f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in differing.items()
+        ]
+        but = f"  ({', '.join(shown)})" if shown else ""
+        yield f"  {name:<16} {score}  {os.path.relpath(run.folder)}{but}"
 
 
 def profile_table(seconds: dict[str, float]) -> Table:

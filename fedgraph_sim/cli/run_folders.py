@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fedgraph_sim.configuration import load_config
+from fedgraph_sim.engine.algorithm import Algorithm
 from fedgraph_sim.engine.config import RunConfig
 from fedgraph_sim.engine.files import CONFIG_FILE, SUMMARY_FILE
 from fedgraph_sim.results.files import Summary, read_json
@@ -44,9 +45,9 @@ def _finished(folder: Path) -> Finished | None:
 
 
 def other_algorithms(folder: Path, config: RunConfig) -> dict[str, Finished]:
-    """Return, by algorithm, the latest of the runs in `folder` that differ from `config` in it, or also in [engine].
+    """Return, by algorithm, a run in `folder` that differs from `config` in the algorithm, or also in [engine].
 
-    Only those whose test has a value.
+    Of several it is the one that shares most parameters, of those the latest. Only those whose test has a value.
     """
     same = config.model_dump_json(exclude={"algorithm", "engine"})
     runs = [
@@ -56,7 +57,18 @@ def other_algorithms(folder: Path, config: RunConfig) -> dict[str, Finished]:
         and run.config.model_dump_json(exclude={"algorithm", "engine"}) == same
         and run.summary[f"test_{run.config.algorithm.metric}"] is not None
     ]
-    return {run.config.algorithm.name: run for run in sorted(runs, key=_written)}
+
+    def likeness(run: Finished) -> tuple[int, float]:
+        return -len(other_parameters(run.config.algorithm, config.algorithm)), _written(run)
+
+    return {run.config.algorithm.name: run for run in sorted(runs, key=likeness)}
+
+
+def other_parameters(algorithm: Algorithm, reference: Algorithm) -> dict[str, Any]:
+    """Return the parameters that both have and that are not the same."""
+    shared = type(algorithm).model_fields.keys() & type(reference).model_fields.keys() - {"name"}
+    values = {name: getattr(algorithm, name) for name in sorted(shared)}
+    return {name: value for name, value in values.items() if value != getattr(reference, name)}
 
 
 def _written(run: Finished) -> float:

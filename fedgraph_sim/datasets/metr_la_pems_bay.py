@@ -54,6 +54,12 @@ class TrafficNetwork(SeriesDataset):
         places = (f"traffic/{self.name}", self.name, ".")
         folder = raw.find(files, places, data_dir, cache_dir)
         if folder is None:
+            for (name, variant), (others, _) in SOURCES.items():
+                if name == self.name and raw.find(others, places, data_dir, cache_dir) is not None:
+                    raise ConfigError(
+                        f"dataset.variant={self.variant!r} needs {', '.join(files)}, which are not there, but those of "
+                        f"dataset.variant={variant} are; use it"
+                    )
             raise raw.missing(self.name, files, places[1], data_dir, cache_dir, WHERE_FROM)
         return [folder / file for file in files]
 

@@ -105,13 +105,12 @@ class SeriesDataset(Dataset):
         )
 
 
-def gaussian_kernel(distances: NDArray[np.float64], threshold: float) -> sparse.csr_array:
-    """Return exp(-(d / sigma)^2), 0 below `threshold`, sigma being the standard deviation of the finite distances.
+def gaussian_kernel(distances: NDArray[np.float64], threshold: float, sigma: float = 0.0) -> sparse.csr_array:
+    """Return exp(-(d / sigma)^2), 0 below `threshold`; a `sigma` of 0 stands for the deviation of the finite distances.
 
     `distances` [num_nodes, num_nodes], row = target, are infinite where there is no way. Source: Shuman et al., The
     Emerging Field of Signal Processing on Graphs, 2013, as Li et al., ICLR 2018, use it.
     """
-    finite = distances[np.isfinite(distances)]
-    spread = float(finite.std()) or 1.0
+    spread = sigma or float(distances[np.isfinite(distances)].std()) or 1.0
     weight = np.exp(-np.square(distances / spread))
     return sparse.csr_array(np.where(weight >= threshold, weight, 0.0))

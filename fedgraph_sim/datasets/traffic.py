@@ -25,9 +25,10 @@ class Traffic(SeriesDataset):
     """A folder with the tables `series`, `links` and perhaps `sensors`, each as .parquet or .csv with a header.
 
     series: one column of numbers per sensor, in the order of time; what is empty or not a number is missing; optional
-    `time` (a timestamp per row), without which the first row is at midnight. links: `source` and `target` (names of the
-    sensors), and `weight` (not negative), or `distance`: then a link has weight exp(-(d / sigma)^2), sigma being the
-    standard deviation of the distances, and is dropped below `threshold`. sensors: `sensor`, `longitude`, `latitude`.
+    `time` (a timestamp per row, evenly spaced), without which the first row is at midnight. links: `source` and
+    `target` (names of the sensors; what is read at `source` reaches `target`, so that a link both ways has two rows),
+    and `weight` (not negative), or `distance`: then a link has weight exp(-(d / sigma)^2), and is dropped below
+    `threshold`. sensors: `sensor`, `longitude`, `latitude`.
     """
 
     summary: ClassVar[str] = "your own time series: a folder with the tables series and links"
@@ -35,6 +36,9 @@ class Traffic(SeriesDataset):
     name: Literal["traffic"] = Field("traffic", description="name of the data set")
     path: AbsolutePath = Field(description="the folder")
     threshold: float = Field(0.1, ge=0, le=1, description="least weight of a link that is given by its distance")
+    sigma: float = Field(
+        0.0, ge=0, description="distance at which a link's weight is 1/e; 0: the standard deviation of the distances"
+    )
     minutes: float = Field(
         5.0,
         gt=0,
@@ -82,9 +86,17 @@ class Traffic(SeriesDataset):
         if "distance" not in table.column_names:
             raise ConfigError(f"{path} has neither a column weight nor a column distance; add one of them")
         distances = np.full((len(names), len(names)), np.inf)
-        distances[targets, sources] = columns.not_negative(table, "distance", path)
+        given = columns.not_negative(table, "distance", path)
+        distances[targets, sources] = given
         np.fill_diagonal(distances, 0)
-        return gaussian_kernel(distances, self.threshold)
+        weights = gaussian_kernel(distances, self.threshold, self.sigma)
+        if len(given) and weights.count_nonzero() == np.count_nonzero(weights.diagonal()):
+            raise ConfigError(
+                f"{path}: all links have a weight below dataset.threshold={self.threshold:g}, at distances from "
+                f"{given.min():g} to {given.max():g}; set dataset.sigma to a distance at which two sensors still "
+                "matter to each other, or lower dataset.threshold"
+            )
+        return weights
 
     def _time_of_day(self, table: pa.Table, path: Path) -> NDArray[np.float64]:
         if TIME not in table.column_names:
@@ -92,6 +104,14 @@ class Traffic(SeriesDataset):
         column = table[TIME].combine_chunks()
         if not pa.types.is_timestamp(column.type) or column.null_count:
             raise ConfigError(f"{path}: column time is of type {column.type} but must be timestamps, none missing")
+        steps = np.diff(column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).to_numpy())
+        odd = np.flatnonzero((steps != steps[:1]) | (steps <= 0))
+        if len(odd):
+            before, after = column[int(odd[0])].as_py(), column[int(odd[0]) + 1].as_py()
+            raise ConfigError(
+                f"{path}: the rows are not evenly spaced in time, {before} is followed by {after}; sort them, and add "
+                "a row without readings for every time that is missing"
+            )
         midnight = pc.floor_temporal(column, unit="day")
         seconds = pc.seconds_between(midnight, column).to_numpy(zero_copy_only=False)
         return np.asarray(seconds, np.float64) / (60 * MINUTES_PER_DAY)
@@ -113,7 +133,8 @@ def _numbers(table: pa.Table, name: str, path: Path) -> NDArray[np.float64]:
     if pa.types.is_null(column.type):  # a sensor that never read anything
         return np.full(len(column), np.nan)
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-        raise ConfigError(f"{path}: column {name} is of type {column.type} but must be numeric; convert or remove it")
+        way_out = f"call it {TIME}" if pa.types.is_timestamp(column.type) else "convert or remove it"
+        raise ConfigError(f"{path}: column {name} is of type {column.type} but must be numeric; {way_out}")
     return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
 
 

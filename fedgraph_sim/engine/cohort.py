@@ -16,6 +16,9 @@ from fedgraph_sim.engine.tree import Tree
 class Cohort(Protocol):
     """What the coordinator needs of the places that hold clients."""
 
+    seconds_here: float
+    """CPU seconds that steps have taken in the coordinator's own thread."""
+
     @property
     def hosts(self) -> tuple[HostInfo, ...]:
         """What to report of each place."""
@@ -92,6 +95,7 @@ class InlineCohort:
         self._places = places
         self._home = homes(places)
         self._hosts = hosts
+        self.seconds_here = 0.0
         self.hosts = tuple(host.describe() for host in hosts)
 
     def run(self, call: Call) -> Replies:
@@ -103,6 +107,7 @@ class InlineCohort:
             call = replace(call, shared=message)
         divided = shares(call, self._home)
         parts = []
+        begin_thread = time.thread_time()
         for share in divided:
             begin = time.perf_counter()
             rows = share.call.each
@@ -112,6 +117,7 @@ class InlineCohort:
                 raise tree.error()
             assert isinstance(own, Call)
             parts.append(Here(tree, own, time.perf_counter() - begin))
+        self.seconds_here += time.thread_time() - begin_thread
         return Replies(call.clients, parts, [share.positions for share in divided], apart=self._hosts[0].batched)
 
     def publish(self, tree: Tree) -> None:

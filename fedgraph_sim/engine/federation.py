@@ -41,6 +41,9 @@ class Task:
 class Runner(Protocol):
     """Whatever can run a step for clients."""
 
+    seconds_here: float
+    """CPU seconds that steps have taken in the server's own thread, where clients live in its process."""
+
     def run(self, call: Call) -> Replies:
         """Begin to run the step for the call's clients, after whatever they were asked before."""
 
@@ -92,6 +95,11 @@ class Federation:
         self._num_calls = 0
         if self.system is not None and kind == "train":
             self.system.begin(round=round)
+
+    @property
+    def seconds_here(self) -> float:
+        """CPU seconds so far that client steps, and not the server, have taken in this thread."""
+        return self._runner.seconds_here
 
     def settle(self) -> dict[str, float]:
         """Wait for all calls so far and enter them into the ledger; return the seconds of their steps by kind."""

@@ -186,6 +186,7 @@ class RayCohort:
             RemoteHost(actor, clients, self._timeout) for actor, clients in zip(actors, self._places, strict=True)
         ]
         self.hosts: tuple[HostInfo, ...] = ()
+        self.seconds_here = 0.0
         self._apart = job.config.engine.batched
 
     def wait(self) -> None:

@@ -100,11 +100,11 @@ class Rounds:
         """Train, and ask for the evaluation without waiting for it."""
         config, fed, ledger = self._config, self._fed, self._fed.ledger
         up, down = ledger.total("up", "train"), ledger.total("down", "train")
-        begin, begin_thread = time.perf_counter(), time.thread_time()
+        begin, begin_thread, begin_here = time.perf_counter(), time.thread_time(), fed.seconds_here
         fed.begin(round=number, kind="train")
         participants = fed.sample()
         server = config.algorithm.round(fed, server)
-        seconds_server = time.thread_time() - begin_thread
+        seconds_server = time.thread_time() - begin_thread - (fed.seconds_here - begin_here)
         seconds_compute = fed.settle().get("train", 0.0)
         bytes_up, bytes_down = ledger.total("up", "train") - up, ledger.total("down", "train") - down
         missing = fed.system.missing if fed.system is not None else ()

@@ -16,6 +16,8 @@ PAIRING = ("dataset.", "split.", "data_seed", "evaluation.")
 
 MAX_KEYS = 5
 """Columns of keys that are shown in any case; of more, parameters of the algorithm only where they tell runs apart."""
+MAX_NAMES = 5
+"""Names of runs in a note."""
 
 Cell = str | Score | None
 
@@ -33,7 +35,8 @@ class ResultTable:
 
 def compare(runs: Sequence[RunFolder], metric: str | None = None) -> ResultTable:
     """Return one row per setting: what differs, the test metric over seeds, traffic and time of a run."""
-    runs, metric = _of_one_metric(runs, metric)
+    given = runs
+    runs, metric = _of_one_metric(given, metric)
     groups = by_setting(runs)
     settings = list(groups)
     keys = differing_keys(settings)
@@ -50,7 +53,7 @@ def compare(runs: Sequence[RunFolder], metric: str | None = None) -> ResultTable
         for (setting, group), score in zip(groups.items(), scores, strict=True)
     )
     head = (*shown, "seeds", titled("test", metric), "p", "best round", "MB sent", "ms per round")
-    notes = _notes(runs, metric, scores)
+    notes = [*_notes(runs, metric, scores), *_left_out(given, runs, metric)]
     if not pairable:
         notes.append("nothing is marked: the runs are on different data or splits, or of different protocols")
     if len(shown) < len(keys):
@@ -67,7 +70,8 @@ def tabulate(
     Raises:
         ConfigError: where no run has a key, or where a cell holds runs that differ in more than their seed.
     """
-    runs, metric = _of_one_metric(runs, metric)
+    given = runs
+    runs, metric = _of_one_metric(given, metric)
     for key in (*rows, *columns):
         if all(run.get(key) is None for run in runs):
             raise ConfigError(
@@ -87,7 +91,7 @@ def tabulate(
     marked = _marked(found, metric)
     head = (*rows, *(" ".join(filter(None, column)) or titled("test", metric) for column in across))
     lines = tuple((*row, *scores) for row, scores in zip(cells, marked, strict=True))
-    notes = _notes(runs, metric, [score for scores in marked for score in scores])
+    notes = [*_notes(runs, metric, [score for row in marked for score in row]), *_left_out(given, runs, metric)]
     return ResultTable(metric=metric, head=head, num_keys=len(rows), rows=lines, notes=tuple(notes))
 
 
@@ -140,6 +144,22 @@ def _of_one_metric(runs: Sequence[RunFolder], metric: str | None) -> tuple[list[
     if not known:
         raise ConfigError(f"no run has test_{metric}; they have {', '.join(sorted({run.metric for run in completed}))}")
     return known, metric
+
+
+def _left_out(given: Sequence[RunFolder], kept: Sequence[RunFolder], metric: str) -> list[str]:
+    """Say which runs are not in a table, and why."""
+    folders = {run.folder for run in kept}
+    reasons: dict[str, list[str]] = {}
+    for run in given:
+        if run.folder not in folders:
+            why = f"without test {metric.replace('_', ' ')}" if run.status == "completed" else "not completed"
+            reasons.setdefault(why, []).append(run.name)
+    return [f"left out: {_some(names)} ({why})" for why, names in reasons.items()]
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:MAX_NAMES])
+    return shown if len(names) <= MAX_NAMES else f"{shown} and {len(names) - MAX_NAMES} more"
 
 
 def _judged_by(run: RunFolder, metric: str) -> RunFolder | None:

@@ -99,8 +99,11 @@ def _overview(runs: Sequence[RunFolder]) -> list[Section]:
     metric = runs[0].metric
     column, name = f"test_{metric}", metric.replace("_", " ")
     plot = partial(plots.overlay, _by_name(runs))
-    figures = [Figure(title=f"test {name}", svg=plot(column, metric))]
-    figures.append(Figure(title="test loss", svg=plot("test_loss", "loss")))
+    figures = [
+        Figure(title=f"test {other.replace('_', ' ')}", svg=plot(f"test_{other}", other))
+        for other in dict.fromkeys([metric, "loss", "mae"])
+        if any(f"test_{other}" in run.rounds for run in runs)
+    ]
     figures.append(Figure(title=f"test {name} against bytes", svg=plot(column, metric, against_bytes=True)))
     note = "One line per setting: the mean over its seeds, in a band from the lowest to the highest of them."
     sections = [Section(title="Comparison", note=note, figures=figures)]

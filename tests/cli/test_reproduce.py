@@ -198,7 +198,7 @@ def test_a_paper_chooses_the_partition_and_the_user_another():
         (("--clients", "7"), "clients=7 is not known; known are 5, 10, 20, 30, 50"),
         (("--methods", "fedavgg"), "methods=fedavgg is not known; did you mean fedavg?"),
         (("--clients", "30"), "no recipe has "),
-        (("--set", "algorithm.nothing=1"), "unknown key algorithm.nothing=1"),
+        (("--set", "algorithm.nothing=1"), "--set algorithm.nothing=1: none of the methods local, fedavg"),
         (("--seeds", "100000000"), "--seeds=100000000 makes a grid of 5,400,000,000 runs; choose at most 100,000"),
         (("--seeds", "0"), "Invalid value for '--seeds'"),
         (("--out", "file"), "is a file; choose another folder"),
@@ -253,3 +253,14 @@ def test_methods_of_gfl_appnp_differ_as_their_names_say():
         name: name for name in ("appnp", "gcn", "gat", "sage")
     }
     assert all(cells[name].clients == 1 for name in ("appnp", "gcn", "gat", "sage"))
+
+
+def test_what_is_set_of_an_algorithm_concerns_the_methods_that_have_it():
+    paper = load_paper("fedsage")
+    wanted = {"dataset": ["cora"], "clients": ["3"], "methods": ["fedsage", "fedsage_plus"], "seeds": 1}
+    assignments = ("algorithm.generator_rounds=3", "algorithm.hidden=8")
+    plain, plus = (cell.config.algorithm for cell in cells_of(paper, Choice(**wanted, assignments=assignments)))
+    assert (plain.name, plain.hidden) == ("fedsage", 8)
+    assert (plus.name, plus.hidden, plus.generator_rounds) == ("fedsage_plus", 8, 3)
+    with pytest.raises(ConfigError, match=r"--set algorithm\.tau=3: none of the methods fedsage, fedsage_plus has it"):
+        cells_of(paper, Choice(**wanted, assignments=("algorithm.tau=3",)))

@@ -235,7 +235,10 @@ def test_a_run_is_shown_beside_others_that_differ_in_the_algorithm_alone(invoke,
     options = ("--inline", "--algorithm", "fedavg", "--set", "engine.clients_per_actor=3")
     second = invoke("run", "runs/pub/config.toml", *options, "--name", "avg").stdout
     accuracy = json.loads((tmp_path / "runs" / "pub" / "summary.json").read_text())["test_accuracy"]
-    assert re.search(rf"Other algorithms, all else equal:\n  fedpub +test accuracy {accuracy:.4f}  runs/pub\n", second)
+    assert re.search(
+        rf"Other algorithms on the same data, split and rounds:\n  fedpub +test accuracy {accuracy:.4f}  runs/pub\n",
+        second,
+    )
     assert (
         "Compare: fedgraph-sim run runs/longer/config.toml"
         in invoke("run", *small, "--rounds", "3", "--name", "longer").stdout
@@ -245,6 +248,26 @@ def test_a_run_is_shown_beside_others_that_differ_in_the_algorithm_alone(invoke,
     assert "runs/pub\n" not in again
 
 
+def test_of_several_runs_the_one_most_alike_is_shown_and_what_differs_is_said(invoke):
+    small = ("--inline", "--set", "dataset.num_nodes=300", "--clients", "3", "--rounds", "1", "--algorithm")
+    invoke("run", *small, "fedavg", "--set", "algorithm.hidden=16", "--name", "alike")
+    invoke("run", *small, "fedavg", "--set", "algorithm.hidden=8", "--set", "algorithm.lr=0.02", "--name", "other")
+    output = invoke("run", *small, "fedprox", "--set", "algorithm.hidden=16", "--name", "a").stdout
+    assert re.search(r"split and rounds:\n  fedavg +test accuracy 0\.\d+  runs/alike\n", output)
+    output = invoke("run", *small, "fedprox", "--set", "algorithm.hidden=4", "--name", "b").stdout
+    assert "runs/alike  (hidden=16)\n" in output
+
+
+def test_a_reader_that_goes_away_does_not_end_the_run(tmp_path, cache):
+    small = "--inline --clients 3 --rounds 5 --name piped --set dataset.num_nodes=300 --set algorithm.hidden=4"
+    command = f"{sys.executable} -m fedgraph_sim run {small} 2>&1 | head -n 2"
+    environment = os.environ | {"FEDGRAPH_CACHE": str(cache)}
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.stdout.count("\n") == 2
+    assert "Traceback" not in done.stderr + done.stdout
+    assert json.loads((tmp_path / "runs" / "piped" / "summary.json").read_text())["status"] == "completed"
+
+
 @pytest.mark.parametrize("name", sorted(name for name, algorithm in ALGORITHMS.items() if not algorithm.pooled))
 def test_what_to_compare_an_algorithm_with_runs_on_its_configuration(name):
     file = {SERIES: "cnfgnn-synthetic", GRAPH: "gfl-appnp-dnc"}[ALGORITHMS[name].kind]
@@ -252,6 +275,14 @@ def test_what_to_compare_an_algorithm_with_runs_on_its_configuration(name):
     other = load_config(recipe(file), {"algorithm": BASELINES.get(name, "fedavg")}, ())
     assert other.algorithm.name != name
     assert config.model_dump(exclude={"algorithm"}) == other.model_dump(exclude={"algorithm"})
+
+
+def test_the_parts_of_a_round_are_no_more_than_the_round(run_small, tmp_path):
+    run_small("--set", "algorithm.local_epochs=20")
+    for row in pq.read_table(tmp_path / "runs" / "small" / "rounds.parquet").to_pylist():
+        parts = sum(row[f"seconds_{part}"] for part in ("compute", "server", "evaluation", "transport"))
+        assert parts == pytest.approx(row["seconds"], rel=0.01)
+        assert row["seconds_server"] < row["seconds_compute"]
 
 
 def test_a_pooled_run_is_no_file_for_others(invoke):

@@ -162,6 +162,12 @@ def test_own_series_with_missing_readings_times_distances_and_places(own):
     assert np.flatnonzero(ChronologicalSplit(seen=0.5).apply(loaded, 0).is_seen).tolist() == [1]
 
 
+def test_the_distance_at_which_links_matter_can_be_given(own):
+    links = {"source": [101, 102], "target": [102, 103], "distance": [100.0, 110.0]}
+    loaded = Traffic(**own(links=links), sigma=100).load(None, Path())
+    assert np.allclose(np.diag(loaded.adjacency.toarray(), -1), [np.exp(-1), np.exp(-1.21)])
+
+
 @pytest.mark.parametrize("end", [".csv", ".parquet"])
 @pytest.mark.parametrize(
     ("changes", "message"),
@@ -180,6 +186,23 @@ def test_own_series_with_missing_readings_times_distances_and_places(own):
         ({"series": {"101": []}}, r"series\.\w+ has no rows; write one row per time step"),
         ({"series": {"time": [datetime(2026, 1, 1)]}}, r"series\.\w+ has no column of a sensor"),
         ({"sensors": {"sensor": [], "longitude": [], "latitude": []}}, "has no rows; write one row per sensor"),
+        (
+            {"links": {"source": [101, 102], "target": [102, 103], "distance": [100.0, 110.0]}},
+            "all links have a weight below dataset.threshold=0.1, at distances from 100 to 110; set dataset.sigma",
+        ),
+        (
+            {
+                "series": {
+                    "time": [datetime(2026, 1, 1, 0, m) for m in (0, 5, 10, 20, 25)],
+                    **dict.fromkeys(THREE, [1.0] * 5),
+                }
+            },
+            r"not evenly spaced in time, 2026-01-01 00:10:00 is followed by 2026-01-01 00:20:00; sort them, and add",
+        ),
+        (
+            {"series": {"timestamp": [datetime(2026, 1, 1)], "101": [1.0], "102": [1.0], "103": [1.0]}},
+            r"column timestamp is of type timestamp\[\w+\] but must be numeric; call it time",
+        ),
         ({"links": {"source": [101], "target": [102]}}, "neither a column weight nor a column distance"),
         ({"links": {"source": [101], "target": [102], "weight": [-1.0]}}, "weight of row 1 is -1; replace"),
         ({"links": {"from": [101], "target": [102]}}, "has no column source"),
@@ -270,6 +293,10 @@ def test_the_published_hdf5_file(tmp_path):
 
 def test_files_that_are_nowhere_and_variants_that_do_not_exist(tmp_path):
     with pytest.raises(ConfigError, match=r"needs metr-la.h5, distances_la_2012.csv"):
+        TrafficNetwork(name="metr-la").load(tmp_path, tmp_path)
+    for name in ("los_speed.csv", "metr_la_adj_207.npz"):
+        (tmp_path / name).write_bytes(b"")
+    with pytest.raises(ConfigError, match=r"not there, but those of dataset\.variant=week are; use it"):
         TrafficNetwork(name="metr-la").load(tmp_path, tmp_path)
     with pytest.raises(ConfigError, match="variant=67 is not one of metr-la; use full or week"):
         TrafficNetwork(name="metr-la", variant="67").load(tmp_path, tmp_path)

@@ -104,3 +104,16 @@ def test_a_key_that_no_run_has_is_refused(make_run):
 
 def test_a_table_without_columns_has_the_metric_above_it(make_run):
     assert tabulate([make_run("a")], rows=["algorithm"], columns=[]).head == ("algorithm", "test accuracy %")
+
+
+def test_runs_that_are_left_out_are_named_with_the_reason(make_run):
+    going = [make_run(f"going-{number}", summary={}) for number in range(7)]
+    runs = [make_run("done"), *going]
+    odd = make_run("odd", summary={"status": "completed", "best_round": 2, "test_rmse": 1.0})
+    odd.__dict__["metric"] = "rmse"
+    odd.__dict__["rounds"] = odd.rounds.drop(columns="test_accuracy")
+    for table in (compare([*runs, odd]), tabulate([*runs, odd], rows=("algorithm",), columns=("dataset",))):
+        assert table.notes[-2:] == (
+            "left out: going-0, going-1, going-2, going-3, going-4 and 2 more (not completed)",
+            "left out: odd (without test accuracy)",
+        )

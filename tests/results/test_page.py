@@ -168,3 +168,11 @@ def test_of_many_runs_only_the_comparison_is_shown(make_run):
     runs = [make_run(f"run-{seed}", seed=seed) for seed in range(7)]
     page = Page(report_page(runs))
     assert page.headings == ["7 runs", "Comparison", "Means over seeds", "All runs"]
+
+
+def test_runs_without_a_loss_have_no_empty_picture_of_it(make_run, recwarn):
+    runs = [make_run(name) for name in ("a", "b")]
+    for run in runs:
+        run.__dict__["rounds"] = run.rounds.drop(columns="test_loss")
+    assert Page(report_page(runs)).figures[:2] == ["test accuracy", "test accuracy against bytes"]
+    assert [str(warning.message) for warning in recwarn.list] == []
