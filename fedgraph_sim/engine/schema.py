@@ -41,8 +41,9 @@ def _column(name: str, type: str, unit: str, meaning: str) -> Column:
 _ROUND = _column("round", "int64", "", "number of the round, from 1")
 _CLIENT = _column("client", "int64", "", "number of the client, from 0")
 _VALUE = (
-    "of training, validation and test examples where the name begins with train_, val_ or test_; accuracy, AUC and "
-    "shares are fractions, a loss is in nats"
+    "of training, validation and test examples where the name begins with train_, val_ or test_; accuracy, AUC, "
+    "shares and mape are fractions, other errors of forecasts are in the unit of the readings, a loss is in nats, or "
+    "the mean squared error of normalised readings"
 )
 
 TABLES: dict[str, tuple[Column, ...]] = {
@@ -90,7 +91,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "forecasts": (
         _column("round", "int32", "", "the round of the best validation value, whose forecasts these are"),
         _column("sensor", "int32", "", "number of the sensor, those of one client after those of another"),
-        _column("time", "int32", "", "number of the time step of the test, from 0"),
+        _column("time", "int32", "", "number of the test window, from 0, whose last step ahead this is"),
         _column(METRIC, "float", "", "one column per curve, readings and predictions, in the unit of the data"),
     ),
 }

@@ -137,7 +137,7 @@ def _forecasts(run: RunFolder) -> Iterator[Section]:
     if len(steps):
         svg = plots.steps(steps, errors, run.metric)
         figures.insert(0, Figure(title=f"test {_words(run.metric)} by step ahead", svg=svg))
-    note = f"{len(chosen)} of {len(groups)} sensors, in the test, at round {round}."
+    note = f"{len(chosen)} of {len(groups)} sensors: the last step ahead of each window of the test, at round {round}."
     yield Section(title="Forecasts", note=note, figures=figures)
 
 
