@@ -228,7 +228,9 @@ def _one_sentence(error: ValidationError, prefix: str) -> ConfigError:
     # A key of several types has one error per type.
     same = [each["msg"] for each in error.errors() if each["loc"][:1] == first["loc"][:1]]
     message = " or ".join(same).removeprefix("Value error, ").replace("or Input should be", "or")
-    message = message.replace("Input should be", "must be")
+    message = (
+        message.replace("Input should be", "must be").replace("Tuple should", "must").replace(" after validation", "")
+    )
     value = first["input"]
     if first["type"] == "missing":
         return ConfigError(f"{key} must be given: --set {key}=VALUE, or the key in the file")

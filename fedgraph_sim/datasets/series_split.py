@@ -59,7 +59,12 @@ class ChronologicalSplit(Splitter):
             "val": np.arange(num_train, num_train + num_val),
             "test": np.arange(count - num_test, count),
         }
-        return replace(data, starts=starts, is_seen=self._seen(data))
+        is_seen = self._seen(data)
+        if not data.observed[is_seen, : num_train - 1 + data.history + data.horizon].any():
+            raise ConfigError(
+                "no sensor that trains has a reading in the training steps; use others, or raise split.train"
+            )
+        return replace(data, starts=starts, is_seen=is_seen)
 
     def _seen(self, data: SensorSeries) -> NDArray[np.bool_]:
         if self.unseen:

@@ -102,8 +102,11 @@ class Traffic(SeriesDataset):
         if TIME not in table.column_names:
             return np.arange(table.num_rows) * self.minutes % MINUTES_PER_DAY / MINUTES_PER_DAY
         column = table[TIME].combine_chunks()
-        if not pa.types.is_timestamp(column.type) or column.null_count:
-            raise ConfigError(f"{path}: column time is of type {column.type} but must be timestamps, none missing")
+        if not pa.types.is_timestamp(column.type):
+            raise ConfigError(f"{path}: column time is of type {column.type} but must be timestamps; convert it")
+        if column.null_count:
+            row = 1 + pc.index(column.is_null(), True).as_py()
+            raise ConfigError(f"{path}: the time of row {row} is missing; fill it in")
         steps = np.diff(column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).to_numpy())
         odd = np.flatnonzero((steps != steps[:1]) | (steps <= 0))
         if len(odd):

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,10 +19,11 @@ from fedgraph_sim import __version__
 from fedgraph_sim.engine.config import RunConfig
 from fedgraph_sim.engine.forecasts import Curves
 from fedgraph_sim.engine.matrices import ClientMatrix
+from fedgraph_sim.engine.run_tables import Extent
 from fedgraph_sim.engine.tree import Tree
 from fedgraph_sim.errors import ConfigError, RunError
 
-FORMAT = 1
+FORMAT = 2
 KEPT = 2
 """Checkpoints of a run that are kept, the latest ones."""
 FOLDER, FILE = "checkpoints", "checkpoint.json"
@@ -40,7 +42,7 @@ class Checkpoint:
     """A run after `round`: the server's state, what it published last, every client's state.
 
     `matrices` were recorded and not yet written; `forecast` is the best round with forecasts, and these. The tables of
-    the run's folder hold the rounds up to this one.
+    the run's folder hold the rounds up to this one, and have the extents `tables`.
     """
 
     round: int
@@ -49,6 +51,7 @@ class Checkpoint:
     clients: Mapping[int, Tree]
     matrices: Sequence[ClientMatrix] = ()
     forecast: tuple[int, Curves] | None = None
+    tables: Mapping[str, Extent] = field(default_factory=dict)
 
 
 def run_key(config: RunConfig, store: Path) -> str:
@@ -84,11 +87,12 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, *, key: str) -> Path:
 
 def latest_checkpoint(folder: Path) -> Path | None:
     """Return the newest checkpoint in `folder`."""
-    return max(_all(folder), default=None)
+    return next(reversed(_all(folder)), None)
 
 
 def _all(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.glob(f"round-{'[0-9]' * 6}") if path.is_dir())
+    found = [path for path in folder.glob("round-*") if path.is_dir() and re.fullmatch(r"round-\d{6,}", path.name)]
+    return sorted(found, key=round_of)
 
 
 def round_of(path: Path) -> int:
@@ -142,6 +146,7 @@ def _write(folder: Path, checkpoint: Checkpoint, key: str) -> None:
     matrices = {each.name: {"round": each.round, "clients": each.clients} for each in checkpoint.matrices}
     about = {"format": FORMAT, "version": __version__, "run": key, "round": checkpoint.round, "files": files}
     about |= {"trees": trees, "matrices": matrices, "forecast_round": best[0]}
+    about |= {"tables": {name: [extent.rows, extent.columns] for name, extent in checkpoint.tables.items()}}
     text = json.dumps(about | {"digest": _digest_of(about)})
     (folder / FILE).write_text(text + "\n", encoding="utf-8")
 
@@ -171,6 +176,7 @@ def _read(path: Path, about: dict[str, Any]) -> Checkpoint:
             for name, each in about["matrices"].items()
         ],
         forecast=(int(about["forecast_round"]), curves) if curves else None,
+        tables={name: Extent(rows, tuple(columns)) for name, (rows, columns) in about["tables"].items()},
     )
 
 

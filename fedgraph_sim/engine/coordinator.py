@@ -31,6 +31,7 @@ from fedgraph_sim.engine.memory import keep_large_blocks, peak_memory
 from fedgraph_sim.engine.recorder import Recorder
 from fedgraph_sim.engine.report import Event, Outcome, RolledBack, RoundReport, Started
 from fedgraph_sim.engine.rounds import Finished, Rounds, check_losses
+from fedgraph_sim.engine.run_tables import extents
 from fedgraph_sim.engine.spread import Spread
 from fedgraph_sim.engine.summary import best_round, profile, seconds, summarize
 from fedgraph_sim.engine.system import system_of
@@ -116,7 +117,7 @@ class Coordinator:
         try:
             self._recorder.close(summary)
         except OSError as error:
-            message = f"cannot write the results to {self._job.folder}: {error.strerror}"
+            message = f"cannot write the results to {self._job.folder}: {error.strerror or error}"
             ending = _Ending(status="failed", error=message)
         yield Outcome(status=ending.status, summary=summary, error=ending.error, details=ending.details)
 
@@ -168,7 +169,7 @@ class Coordinator:
             return self._rounds.set_up(), 0
         nothing = Checkpoint(round=-1, server=None, public=None, clients={client: {} for client in self._fed.clients})
         checkpoint = nothing if path is None else load_checkpoint(path, key=self._key)
-        self._recorder.restore(checkpoint.round, checkpoint.forecast)
+        self._recorder.restore(checkpoint.round, checkpoint.forecast, checkpoint.tables)
         self._cohort.restore(checkpoint.clients)
         self._fed.restore(checkpoint.public, checkpoint.matrices)
         if path is None:
@@ -217,6 +218,7 @@ class Coordinator:
             clients=self._cohort.states(),
             matrices=self._fed.waiting_matrices,
             forecast=self._recorder.forecast,
+            tables=extents(self._job.folder),
         )
         save_checkpoint(self._job.folder / FOLDER, checkpoint, key=self._key)
 

@@ -31,7 +31,7 @@ def replacing(path: Path) -> Iterator[Path]:
 def write_table(path: Path, table: pa.Table) -> None:
     """Replace a Parquet file at once."""
     with replacing(path) as temporary:
-        pq.write_table(table, temporary)
+        pq.write_table(table, temporary, write_page_checksum=True)
 
 
 def write_text(path: Path, text: str) -> None:

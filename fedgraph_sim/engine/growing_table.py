@@ -76,7 +76,7 @@ def rows_until(path: Path, round: int | None) -> Iterator[pa.Table]:
     """
     if not path.exists():
         return
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
         # In threads each would keep memory of its own, and gain nothing beside the actors.
         for batch in file.iter_batches(PIECE, use_threads=False):
             rows = pa.Table.from_batches([batch])

@@ -208,7 +208,10 @@ def _checkpoint(folder: Path, config: RunConfig, store: Path) -> Path:
     clients = range(config.dataset.kind.store(store).info.num_clients)
     if not 0 < checkpoint.round <= config.num_rounds or list(checkpoint.clients) != list(clients):
         raise ConfigError(f"the checkpoint {path} has not the rounds or the clients of the run; delete it")
-    reports_until(folder, checkpoint.round)
+    reports_until(folder, checkpoint.round, checkpoint.tables)
+    partition = folder / PARTITION_FILE
+    if not partition.exists() or partition.read_bytes() != (store / INFO_FILE).read_bytes():
+        raise ConfigError(f"{partition} is not that of the run's partition; copy {store / INFO_FILE} there")
     return path
 
 

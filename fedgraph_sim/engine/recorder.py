@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,8 @@ from fedgraph_sim.engine.growing_table import GrowingTable, rows_until
 from fedgraph_sim.engine.ledger import Ledger
 from fedgraph_sim.engine.matrices import ClientMatrix
 from fedgraph_sim.engine.report import RoundReport
-from fedgraph_sim.engine.run_tables import GROWING, PLAIN, reports_until
-from fedgraph_sim.engine.schema import described
+from fedgraph_sim.engine.run_tables import GROWING, PLAIN, Extent, reports_until
+from fedgraph_sim.engine.schema import TABLES, described
 from fedgraph_sim.engine.tensorboard import EventFile
 
 FLUSH_SECONDS = 5.0
@@ -52,12 +52,12 @@ class Recorder:
         """The best round so far whose evaluation has forecasts, and these."""
         return self._forecast
 
-    def restore(self, round: int, forecast: tuple[int, Curves] | None) -> None:
-        """Go back to the tables as they were after `round`.
+    def restore(self, round: int, forecast: tuple[int, Curves] | None, expected: Mapping[str, Extent]) -> None:
+        """Go back to the tables as they were after `round`, of the extents `expected`.
 
         Raises `ConfigError` where the tables do not allow it; nothing is changed then.
         """
-        self._reports = reports_until(self._folder, round)
+        self._reports = reports_until(self._folder, round, expected if round > 0 else None)
         self._ledger.restore(rows_until(self._folder / "ledger.parquet", round))
         for table in self._tables.values():
             table.go_back(round)
@@ -124,7 +124,10 @@ class Recorder:
 
 
 def _round_rows(reports: list[RoundReport]) -> pa.Table:
-    columns: dict[str, Any] = {name: [getattr(report, name) for report in reports] for name in PLAIN}
+    types = {column.name: column.type for column in TABLES["rounds"]}
+    columns: dict[str, Any] = {
+        name: pa.array([getattr(report, name) for report in reports], pa.type_for_alias(types[name])) for name in PLAIN
+    }
     metrics = [report.evaluation.metrics if report.evaluation is not None else {} for report in reports]
     for name in dict.fromkeys(name for row in metrics for name in row):
         columns[name] = pa.array([row.get(name) for row in metrics], pa.float64())

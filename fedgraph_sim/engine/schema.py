@@ -64,7 +64,12 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _ROUND,
         _CLIENT,
         _column("participated", "bool", "", "whether the client took part in this round: sampled, and in time"),
-        _column(f"{METRIC}_count", "int64", "examples", "nodes, links or entries behind the client's value"),
+        _column(
+            f"{METRIC}_count",
+            "int64",
+            "examples",
+            "nodes, links or entries behind the client's value; null where it is not measured",
+        ),
         _column(METRIC, "double", "", f"of the client's own model, {_VALUE}; null where the client has none of them"),
     ),
     "ledger": (

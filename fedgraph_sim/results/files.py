@@ -180,7 +180,7 @@ def _check_column(column: pa.ChunkedArray, declared: Column, name: str, path: Pa
     }
     if not fits[kind]:
         raise _foreign(path, f"column {name} is of type {type_} instead of {KINDS[kind]}")
-    if declared.name != METRIC and column.null_count:
+    if METRIC not in declared.name and column.null_count:
         raise _foreign(path, f"column {name} has missing values")
 
 

@@ -128,7 +128,9 @@ def _by_name(runs: Sequence[RunFolder]) -> dict[str, list[Any]]:
 
 
 def _all_runs(runs: Sequence[RunFolder], metric: str) -> Section:
-    head = ("run", "algorithm", "data", "clients", "seed", "status", titled("test", metric), "at round", "MB sent")
+    is_mixed = any(run.metric != metric for run in runs)
+    test = ("judged by", "test") if is_mixed else (titled("test", metric),)
+    head = ("run", "algorithm", "data", "clients", "seed", "status", *test, "at round", "MB sent")
     rows = [
         (
             run.name,
@@ -137,7 +139,8 @@ def _all_runs(runs: Sequence[RunFolder], metric: str) -> Section:
             run.num_clients,
             run.get("seed"),
             run.status,
-            _optional(partial(scaled, metric), run.at_best_round("test")),
+            *((titled("", run.metric),) if is_mixed else ()),
+            _optional(partial(scaled, run.metric), run.at_best_round("test")),
             run.best_round,
             run.num_bytes / 1e6,
         )

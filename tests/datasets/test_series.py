@@ -203,6 +203,14 @@ def test_the_distance_at_which_links_matter_can_be_given(own):
             {"series": {"timestamp": [datetime(2026, 1, 1)], "101": [1.0], "102": [1.0], "103": [1.0]}},
             r"column timestamp is of type timestamp\[\w+\] but must be numeric; call it time",
         ),
+        (
+            {"series": {"time": [datetime(2026, 1, 1), None], "101": [1.0] * 2, "102": [1.0] * 2, "103": [1.0] * 2}},
+            "the time of row 2 is missing; fill it in",
+        ),
+        (
+            {"series": {"time": [datetime(2026, 1, 2), datetime(2026, 1, 1)], **{name: [1.0] * 2 for name in THREE}}},
+            "not evenly spaced in time",
+        ),
         ({"links": {"source": [101], "target": [102]}}, "neither a column weight nor a column distance"),
         ({"links": {"source": [101], "target": [102], "weight": [-1.0]}}, "weight of row 1 is -1; replace"),
         ({"links": {"from": [101], "target": [102]}}, "has no column source"),
@@ -306,3 +314,12 @@ def test_links_are_kept_as_they_are(make_series):
     part = make_series().part(np.array([1, 0]))
     assert isinstance(part.adjacency, sparse.csr_array)
     assert part.adjacency.toarray().tolist() == [[1, 1], [0, 1]]
+
+
+def test_series_without_a_reading_to_train_on_are_refused(own):
+    nothing = {name: [None] * 30 + [1.0] * 10 for name in ("101", "102", "103")}
+    series = Traffic(**own(end=".parquet", series=nothing)).load(None, Path())
+    with pytest.raises(ConfigError, match="no sensor that trains has a reading in the training steps"):
+        ChronologicalSplit().apply(series, 0)
+    some = {**nothing, "102": [1.0, *[None] * 39]}
+    assert ChronologicalSplit().apply(Traffic(**own(end=".parquet", series=some)).load(None, Path()), 0).is_seen.all()

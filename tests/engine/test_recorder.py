@@ -11,6 +11,7 @@ from fedgraph_sim.engine.ledger import SERVER, Ledger
 from fedgraph_sim.engine.matrices import ClientMatrix
 from fedgraph_sim.engine.recorder import Recorder
 from fedgraph_sim.engine.report import RoundReport
+from fedgraph_sim.engine.schema import column_of, type_name
 
 
 def report(number, evaluation=None):
@@ -116,7 +117,9 @@ def test_summary_and_nothing_half_written(folder):
 
 def test_a_run_that_ends_before_its_first_round_has_files(tmp_path):
     Recorder(tmp_path, Ledger()).close({"status": "failed"})
-    assert pq.read_table(tmp_path / "rounds.parquet").num_rows == 0
+    rounds = pq.read_table(tmp_path / "rounds.parquet")
+    assert rounds.num_rows == 0
+    assert all(type_name(field.type) == column_of("rounds", field.name).type for field in rounds.schema)
     assert not (tmp_path / "clients.parquet").exists()
     assert not (tmp_path / "matrices.parquet").exists()
 

@@ -124,9 +124,29 @@ def damaged_in_the_middle(path):
     path.write_bytes(content)
 
 
+def changed(name, change):
+    """Return what replaces a table by a changed one, with its columns' descriptions."""
+
+    def damage(folder):
+        table = pq.read_table(folder / f"{name}.parquet")
+        pq.write_table(change(table), folder / f"{name}.parquet")
+
+    return damage
+
+
+def as_text(table, column):
+    at = table.column_names.index(column)
+    return table.set_column(at, column, table[column].cast(pa.float64()).cast(pa.string()))
+
+
+def half(table):
+    return table.slice(0, table.num_rows // 4)
+
+
 DAMAGE = {
-    "lacks rounds before the checkpoint's": lambda folder: (folder / "rounds.parquet").unlink(),
+    "rounds.parquet is missing": lambda folder: (folder / "rounds.parquet").unlink(),
     "ledger.parquet is missing": lambda folder: (folder / "ledger.parquet").unlink(),
+    "clients.parquet is missing": lambda folder: (folder / "clients.parquet").unlink(),
     "clients.parquet cannot be read": lambda folder: (folder / "clients.parquet").write_bytes(b"PAR1 junk"),
     "ledger.parquet cannot be read": lambda folder: damaged_in_the_middle(folder / "ledger.parquet"),
     "matrices.parquet lacks the column round": lambda folder: pq.write_table(
@@ -135,6 +155,18 @@ DAMAGE = {
     "ledger.parquet lacks the column kind": lambda folder: pq.write_table(
         pa.table({"round": [1]}), folder / "ledger.parquet"
     ),
+    "rounds.parquet lacks the column val_accuracy": changed("rounds", lambda table: table.drop_columns("val_accuracy")),
+    r"rounds.parquet has \d rows up to round 4 instead of 4": changed("rounds", half),
+    r"clients.parquet has \d+ rows up to round 4 instead of 8": changed("clients", half),
+    r"ledger.parquet has \d+ rows up to round 4 instead of \d+": changed("ledger", half),
+    "clients.parquet has a column client of type string instead of int64": changed(
+        "clients", lambda table: as_text(table, "client")
+    ),
+    "clients.parquet has a column val_accuracy of type string instead of double": changed(
+        "clients", lambda table: as_text(table, "val_accuracy")
+    ),
+    "rounds.parquet has a column seconds of type string": changed("rounds", lambda table: as_text(table, "seconds")),
+    "partition.json is not that of the run's partition": lambda folder: (folder / "partition.json").write_text("{"),
 }
 
 
@@ -170,3 +202,9 @@ def test_a_checkpoint_under_another_round_s_name_is_refused(prepare, tmp_path):
         prepare("crashed", resume=True)
     (latest.parent / "round-zzz").mkdir()
     assert latest_checkpoint(latest.parent).name == "round-000005"
+
+
+def test_checkpoints_are_found_in_the_order_of_their_rounds(tmp_path):
+    for name in ("round-999990", "round-1000000", "round-99", "round-zzz"):
+        (tmp_path / name).mkdir()
+    assert latest_checkpoint(tmp_path).name == "round-1000000"

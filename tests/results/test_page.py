@@ -176,3 +176,17 @@ def test_runs_without_a_loss_have_no_empty_picture_of_it(make_run, recwarn):
         run.__dict__["rounds"] = run.rounds.drop(columns="test_loss")
     assert Page(report_page(runs)).figures[:2] == ["test accuracy", "test accuracy against bytes"]
     assert [str(warning.message) for warning in recwarn.list] == []
+
+
+def test_runs_of_other_metrics_have_their_own_figures_and_units(make_run):
+    accurate, forecast = make_run("a", 0.64), make_run("b", 1.9)
+    forecast.__dict__["metric"] = "rmse"
+    forecast.__dict__["rounds"] = forecast.rounds.rename(
+        columns={"test_accuracy": "test_rmse", "val_accuracy": "val_rmse"}
+    )
+    for runs in ([accurate, forecast], [forecast, accurate]):
+        page = " ".join(report_page(runs).split())
+        assert "accuracy %" in page
+        assert ">64.00<" in page
+        assert ">1.90<" in page
+        assert "190.00" not in page
