@@ -63,7 +63,7 @@ def run(
     --resume takes everything from the run's folder, but data, which --data-dir or --store name again. The results are
     those of a run that was never interrupted; with engine.batched on another number of CPUs up to rounding.
 
-    At the end, other runs in --out that differ from it in the algorithm alone are shown beside it.
+    At the end, runs in --out of other algorithms on the same data, split and rounds are shown beside it.
 
     The keys of FILE and of --set are listed by `fedgraph-sim algorithms NAME`, `datasets NAME`, `partitioners NAME` and
     `keys`, each with default, values, unit and meaning.
