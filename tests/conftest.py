@@ -1,9 +1,11 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from scipy import sparse
@@ -153,3 +155,20 @@ def train() -> Callable[..., Tree]:
         return server
 
     return run
+
+
+@pytest.fixture(scope="session")
+def end_tree() -> Callable[[psutil.Process], None]:
+    """End a process and all below it, of which some may end by themselves meanwhile."""
+
+    def end(process: psutil.Process) -> None:
+        tree = [process]
+        with suppress(psutil.NoSuchProcess):
+            tree += process.children(recursive=True)
+        for each in tree:
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
+        _, alive = psutil.wait_procs(tree, timeout=30)
+        assert not alive
+
+    return end

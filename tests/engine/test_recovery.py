@@ -224,7 +224,9 @@ time.sleep(1000)
 """Another node of the test's cluster, as Ray's own test clusters start theirs, but in a process of its own."""
 
 
-def test_a_node_that_does_not_see_the_partition(prepare: Callable[..., Any], cluster: Any, tmp_path: Path) -> None:
+def test_a_node_that_does_not_see_the_partition(
+    prepare: Callable[..., Any], cluster: Any, tmp_path: Path, end_tree: Callable[[psutil.Process], None]
+) -> None:
     import ray
 
     if subprocess.run(["unshare", "--mount", "true"], check=False, capture_output=True).returncode:
@@ -250,7 +252,4 @@ def test_a_node_that_does_not_see_the_partition(prepare: Callable[..., Any], clu
         assert event.status == "completed", event.error
         assert_same(whole, run.job.folder)
     finally:
-        tree = [node, *node.children(recursive=True)]
-        for process in tree:
-            process.kill()
-        psutil.wait_procs(tree, timeout=30)
+        end_tree(node)

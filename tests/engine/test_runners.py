@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -70,8 +71,9 @@ def test_a_runner_that_dies_is_replaced(plan: Callable[..., Plan]) -> None:
             begun.add(number)
             if begun == {0, 1}:
                 for process in psutil.Process().children(recursive=True):
-                    if process.name() == "ray::Runner":
-                        process.kill()
+                    with suppress(psutil.NoSuchProcess):
+                        if process.name() == "ray::Runner":
+                            process.kill()
         if isinstance(event, Outcome):
             ended[number] = event
     assert [ended[number].status for number in range(3)] == ["failed", "failed", "completed"]

@@ -47,7 +47,9 @@ def environment(home: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def head(home: Path, environment: dict[str, str]) -> Iterator[tuple[str, str]]:
+def head(
+    home: Path, environment: dict[str, str], end_tree: Callable[[psutil.Process], None]
+) -> Iterator[tuple[str, str]]:
     """Start a head with token authentication; return the addresses of its dashboard and for Ray clients."""
     gcs, dashboard, clients = free_ports(3)
     options = f"--node-ip-address 127.0.0.1 --port {gcs} --dashboard-host 127.0.0.1 --dashboard-port {dashboard}"
@@ -69,12 +71,8 @@ def head(home: Path, environment: dict[str, str]) -> Iterator[tuple[str, str]]:
             time.sleep(0.2)
         yield f"http://127.0.0.1:{dashboard}", f"ray://127.0.0.1:{clients}"
     finally:
-        tree = [process, *process.children(recursive=True)]
-        for each in tree:
-            each.kill()
-        _, alive = psutil.wait_procs(tree, timeout=30)
+        end_tree(process)
         shutil.rmtree(folder, ignore_errors=True)
-        assert not alive
 
 
 Answer = subprocess.CompletedProcess[str]
