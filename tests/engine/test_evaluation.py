@@ -1,27 +1,18 @@
-from typing import Literal
-
 import numpy as np
 import pytest
 import torch
+from steps import OnlySteps
 
 from fedgraph_sim.datasets.split import Split
 from fedgraph_sim.datasets.store import PartitionStore
-from fedgraph_sim.engine.algorithm import Algorithm, client_step
+from fedgraph_sim.engine.algorithm import client_step
 from fedgraph_sim.engine.evaluation import Evaluator, ratio
 
 TEST = 3
 
 
-class Linked(Algorithm):
+class Linked(OnlySteps):
     """Counts a test node as right when it has a neighbour."""
-
-    name: Literal["linked"] = "linked"
-
-    def setup(self, fed):
-        return {}
-
-    def round(self, fed, server):
-        return server
 
     def global_model(self, server):
         return {"unused": torch.zeros(1)}
